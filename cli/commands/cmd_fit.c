@@ -106,7 +106,8 @@ static void builder_clear(builder *b)
     mp_free(b->chunks);
 }
 
-/* Loads the model for a batch. Notes are printed only if this fails, because they may be about this batch alone. */
+/* Loads the model for a batch. Prints the notes of the model only if loading fails, because notes may apply to this batch
+ * alone. */
 static mp_status load_batch(builder *b, options *o, int64_t batch, mp_workload *out, mp_error *err)
 {
     o->model.batch = batch;
@@ -129,7 +130,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     return MP_OK;
 }
 
-/* For --row-chunks auto: chooses the numbers of chunks of a batch, and builds its graph with them. */
+/* For --row-chunks auto: chooses the numbers of chunks of a batch, and builds the graph of the batch with these numbers. */
 static mp_status best_at(void *data, int64_t batch, int64_t budget_bytes, mp_graph **out, int64_t *floor_bytes, mp_error *err)
 {
     builder *b = data;
@@ -163,15 +164,15 @@ static const char *chunks_of(const builder *b, const mp_fit_answer *a)
     return NULL;
 }
 
-/* Returns the answer that the report recommends: the largest batch within the allowed extra time; if there is none, that with
- * any extra time. */
+/* Returns the answer that the report recommends: the largest batch within the allowed extra time. If there is none, returns the
+ * largest batch with any extra time. */
 static const mp_fit_answer *recommended(const mp_fit *found)
 {
     const mp_fit_answer *a = &found->answers[MP_FIT_RECOMPUTE];
     return a->batch > 0 ? a : &found->answers[MP_FIT_ANY];
 }
 
-/* Prints the notes of the recommended batch, and keeps its accuracy. If no batch fits, this is batch 1. */
+/* Prints the notes of the recommended batch, and stores its accuracy in `b`. If no batch fits, uses batch 1. */
 static mp_status tell_notes(builder *b, const mp_fit *found, mp_error *err)
 {
     options o = *b->asked;

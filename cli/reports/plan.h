@@ -107,7 +107,7 @@ mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, m
 bool is_below_floor(const outcome *out);
 /* Returns a JSON object with the number of chunks of rows per kind of region. NULL: all regions are whole. */
 json_t *plan_chunks_json(const int n[MP_N_CHUNK_KINDS]);
-/* As plan_chunks_json, for a setting such as "head=8"; NULL also without a setting. */
+/* As plan_chunks_json, for a setting such as "head=8". Without a setting, returns NULL. */
 json_t *chunk_setting_json(const char *setting);
 /* True if the answer has no plan, and it is proved that none exists. */
 bool is_refused(const outcome *out);

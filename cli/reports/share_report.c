@@ -152,8 +152,8 @@ static void print_others(const mp_sharing *s)
     if (*name) screen_text(2, "  %s keep all takes %s (%s)", name, list, option);
 }
 
-/* For each job on a network, prints the time of its plan's recomputation and the part that communication hides. A job whose
- * file is a model runs on this card alone, so it has no network. */
+/* For each job that is a graph of a rank, prints the time of its plan's recomputation and the part that communication hides. A
+ * job whose file is a model runs on one card, so it has no network. */
 static mp_status print_recomputations(const mp_sharing *s, mp_error *err)
 {
     for (size_t i = 0; i < s->n_jobs && s->ways[s->way].split.fits; i++) {

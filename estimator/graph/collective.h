@@ -18,5 +18,6 @@ int64_t mp_collective_record_sent(const mp_graph *graph, const mp_collective_rec
 double mp_collective_record_seconds(const mp_collective_record *record);
 /* Returns the leg over a dimension of the mesh; NULL: the record is NULL or has no such leg. */
 const mp_collective_leg *mp_collective_leg_over(const mp_collective_record *record, mp_dim dim);
-/* True if a backward node is an operator's exchange of a gradient over tp. Sums of the gradients of parameters are none. */
+/* True if a backward node is an operator's exchange of a gradient over tp. A sum of parameter gradients is not such an
+ * exchange. */
 bool mp_exchanges_gradient(const mp_node *node);

@@ -1,12 +1,12 @@
 /* gradient_exchanges.c - lets the exchanges of gradients over tp run beside recomputation, under PyTorch's rules.
  *
- * PyTorch issues an exchange of tp with one operator and waits for its result with another. memplan.compile places the wait
- * before the first reader of the result. So recomputation that the plan lists in between runs while the ranks exchange a
- * gradient. memplan's executor waits in the exchange itself, so its exchanges stay on the compute channel.
+ * In PyTorch, one operator issues an exchange of tp, and another operator waits for its result. memplan.compile places the wait
+ * before the first reader of the result. So recomputation that the plan lists between the two operators runs during the
+ * exchange. memplan's executor waits in the exchange itself, so its exchanges stay on the compute channel.
  *
- * Exchanges of forward stay on the compute channel too: in forward nothing is recomputed. All exchanges of operators share one
- * link, so an exchange on the compute channel waits until no exchange of a gradient runs. A static storage of 0 bytes stands
- * for the link: exchanges of gradients write it, and the other exchanges read it. */
+ * Exchanges of forward stay on the compute channel, too, because forward recomputes nothing. All exchanges of operators share
+ * one link between the ranks. So an exchange on the compute channel waits until no exchange of a gradient runs. A static
+ * storage of 0 bytes represents the link. Exchanges of gradients write this storage, and the other exchanges read it. */
 #include "estimator/parallel/gradient_exchanges.h"
 
 #include "estimator/graph/collective.h"
@@ -18,7 +18,7 @@ static bool blocks_compute(const mp_node *node)
     return node->collective && node->collective->n_legs && node->alternatives->channel == MP_CHANNEL_COMPUTE;
 }
 
-/* Appends the link to a list of n storages. */
+/* Appends the number of the link's storage to a list of *n storages. */
 static mp_status add_link(mp_graph *graph, int link, int **list, size_t *n, mp_error *err)
 {
     int *longer = mp_pool_alloc(graph->pool, *n + 1, sizeof *longer);
@@ -29,7 +29,7 @@ static mp_status add_link(mp_graph *graph, int link, int **list, size_t *n, mp_e
     return MP_OK;
 }
 
-/* Lets an exchange use the link. An exchange of gradients moves to `channel`. */
+/* Lets an exchange read the link. An exchange of a gradient also writes the link and moves to `channel`. */
 static mp_status use_link(mp_graph *graph, mp_node *node, int link, int channel, mp_error *err)
 {
     mp_alternative *copies = mp_pool_alloc(graph->pool, node->n_alternatives, sizeof *copies);

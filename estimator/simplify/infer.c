@@ -118,9 +118,10 @@ static bool shares_value(const mp_operator *op)
 }
 
 /* Applies the fold rule of an operator. Conditions: the row has a fold rule, the limit of computed elements permits it, and the
- * required values are known. Every output is small enough to be stored, or the operator is a constant, whose value is stored
- * already. Most rules require the values of all inputs. A cast requires the value of the first input only, and a rule that
- * reads only shapes requires none. Stops at an omitted output, because the position of later outputs is then unknown. */
+ * required values are known. Every output is small enough to be stored, except that a constant of any size is permitted,
+ * because its value is stored already. Most rules require the values of all inputs. A cast requires the value of the first
+ * input only, and a rule that reads only shapes requires none. Stops at an omitted output, because the position of later
+ * outputs is then unknown. */
 static mp_status fold(mp_inference *w, mp_infer *c)
 {
     const mp_op *row = c->op->op;

@@ -27,7 +27,7 @@ void mp_card_plan_free(mp_card_plan *plan)
     *plan = (mp_card_plan){0};
 }
 
-/* Passes the progress of a search on to the caller, and records that the caller ends the search. */
+/* Calls the caller's progress function, if there is one. Sets is_stopped if that function ends the search. */
 static bool pass_on(const mp_progress *now, void *data)
 {
     trials *x = data;
@@ -50,7 +50,7 @@ static mp_status search_once(trials *x, mp_card_plan *out, mp_error *err)
     return (x->how->with_offsets ? mp_solve_with_arena : mp_solve_or_smallest)(&request, &out->answer, err);
 }
 
-/* Computes the needs of the plan, or without a plan of the smallest plan. */
+/* Computes the memory of the process that runs the plan. If there is no plan, computes it for the smallest plan. */
 static mp_status find_needs(const trials *x, mp_card_plan *out, mp_error *err)
 {
     const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
@@ -59,7 +59,8 @@ static mp_status find_needs(const trials *x, mp_card_plan *out, mp_error *err)
     return mp_workload_needs_of_plan(x->workload, x->how->options, plan, &out->needs, err);
 }
 
-/* Searches within a budget. Keeps the result unless the process of an earlier plan fits and that of this plan does not. */
+/* Searches within a budget. The result replaces `best`, with one exception: the process of `best` fits the card, and the
+ * process of the new plan does not fit. */
 static mp_status try_budget(void *data, int64_t budget_bytes, int64_t *excess_bytes, bool *goes_on, mp_error *err)
 {
     trials *x = data;

@@ -233,9 +233,9 @@ static bool lowers_floor(const choice *c, const candidate *x, int64_t floor_befo
     return drop > live / SHARE || (!is_hopeless && drop > 0 && x->floor_bytes - drop <= c->request->budget_bytes);
 }
 
-/* Changes the number of chunks of one kind to the best number. From two chunks on, least ticks grow with the number of chunks,
- * so the loop ends at the first of these numbers that cannot be better. The loop also ends after two successive numbers that
- * are worse. If no plan fits, the loop ends at the first number that hardly lowers the floor. */
+/* Changes the number of chunks of one kind to the best number. From two chunks on, the least ticks of a plan grow with the
+ * number of chunks. So the loop ends at the first of these numbers that cannot be better. The loop also ends after two
+ * successive worse numbers. If no plan fits, the loop ends at the first number that hardly lowers the floor. */
 static mp_status improve_kind(choice *c, int kind, int *best)
 {
     enum { MOST_WORSE = 2 };

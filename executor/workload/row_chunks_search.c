@@ -1,4 +1,5 @@
-/* row_chunks_search.c - searches for a plan with the chosen numbers of chunks of rows, or if that fails with whole regions. */
+/* row_chunks_search.c - searches for a plan with the chosen numbers of chunks of rows. If it finds none, it searches with whole
+ * regions. */
 #include <stdio.h>
 
 #include "estimator/base/integers.h"
@@ -31,7 +32,7 @@ static mp_status search_whole(mp_workload *w, mp_workload *whole, const mp_card_
     return MP_OK;
 }
 
-/* Extends the bound of the answer to plans with other numbers of chunks. */
+/* Lowers the bound of the answer if necessary, so that it also holds for plans with other numbers of chunks. */
 static void cover_others(const mp_row_chunks_choice *choice, mp_bound *bound)
 {
     if (choice->other_ticks == INT64_MAX) return;

@@ -37,7 +37,7 @@ typedef struct mp_choices {
     const mp_graph *graph;
     mp_ways ways;
     mp_choice *of;  /* per storage: its choice, set by the caller */
-    mp_step *given; /* n_given compute steps set by mp_choices_follow; n_given 0: the steps follow the node list */
+    mp_step *given; /* n_given compute steps, set by mp_choices_follow; n_given 0: steps follow the node list */
     size_t n_given;
     /* results of the last mp_choices_order: */
     int n;
@@ -66,9 +66,9 @@ bool mp_choices_may_copy(const mp_choices *choices, int s);
 /* Returns the first pair of copies of the storage (ways.h). Precondition: mp_choices_may_copy is true. O(1). */
 const mp_way *mp_choices_way(const mp_choices *choices, int s);
 
-/* Lets the compute steps follow a schedule, which already contains all recomputations. Its copies and updates are skipped, and
- * the choice MP_CHOICE_RECOMPUTED has no effect. False, without any change: the schedule has more than two steps per node.
- * O(n). */
+/* Lets the compute steps follow a schedule. The schedule already contains all recomputations, so the choice
+ * MP_CHOICE_RECOMPUTED has no effect. Copies and updates of the schedule are skipped. Returns false and changes nothing if the
+ * schedule has more than two steps per node. O(n). */
 bool mp_choices_follow(mp_choices *choices, const mp_step *steps, size_t n);
 
 /* Builds the order of steps for the present choices. The *n steps contain no updates, and are valid until the next call. O(g

@@ -1,8 +1,8 @@
 /* offload.c - rules that choose which tensors are offloaded and which are recomputed. Three rules are published; the fourth,
  * pooled-memory, is our own. Their plans serve as baselines and as starting points. A rule decides about tensors only.
  * choices.h turns the choices of every rule into a plan in the same way. The timeline judges each choice (trials.h). A choice
- * is kept only if it lowers the bytes over the budget. The publications use estimates instead, so the rules find better plans
- * here. */
+ * is kept only if it lowers the bytes over the budget. The publications use estimates instead of a timeline. So memplan's
+ * versions of the rules find better plans. */
 #include "planner/search/searchers.h"
 
 #include <stdlib.h>
@@ -146,8 +146,9 @@ static int64_t room_in(const rule *x, int tier)
     return limit ? limit - mp_graph_static_bytes_in(x->graph, tier) : INT64_MAX;
 }
 
-/* Changes every kept candidate for which the other tier has memory to `copied`, the largest first. Preconditions: the
- * candidates are ranked by bytes_of, and an order has been built since the schedule was set. */
+/* Changes the choice of kept candidates to `copied`, the largest first, as long as their tier has room for them. A candidate
+ * that runs again stays kept. Preconditions: the candidates are ranked by bytes_of, and an order has been built since the
+ * schedule was set. */
 static void offload_kept(rule *x, mp_choice copied)
 {
     int64_t room[MP_MAX_TIERS];
@@ -181,8 +182,8 @@ static mp_status choose_largest(rule *x, mp_error *err)
     return keep_again(x, err);
 }
 
-/* Returns the seconds that are left for the rule pooled-memory, which ends when a quarter of the search's time limit has
- * passed; 0: no limit; negative: none are left. */
+/* Returns the remaining seconds of the rule pooled-memory; 0: no limit; negative: no time is left. The rule ends when a quarter
+ * of the search's time limit has passed. */
 static double pooled_seconds(const rule *x)
 {
     static const double SHARE = 0.25;
@@ -190,7 +191,7 @@ static double pooled_seconds(const rule *x)
     return limit <= 0 ? 0 : left <= 0 ? -1 : left * limit;
 }
 
-/* Called by the search for recomputations within a rule: stops it if the rule's own search is stopped. */
+/* The progress function of the inner search that plans recomputation. Stops the inner search if the outer search is stopped. */
 static bool goes_on_within(const mp_progress *progress, void *search)
 {
     (void)progress;
@@ -204,9 +205,9 @@ static mp_status run_lagrange(mp_search *search, mp_error *err)
     return mp_run_lagrange(search, err);
 }
 
-/* Finds a plan without copies for a device of `budget_bytes`, on which the storages that the choices offload need no memory.
- * Its steps become the order of the choices. Sets *found to false if there is no such plan. `without_copies`: made of the
- * graph; only the bytes of its storages change. */
+/* Finds a plan without copies for a device with `budget_bytes`. On this device, storages that the choices offload need no
+ * memory. The compute steps of x->choices then follow this plan. If no plan is found, *found is false. `without_copies` is the
+ * graph without its copies; this function changes only the bytes of its storages. */
 static mp_status plan_recomputation(rule *x, const mp_without_copies *without_copies, int64_t budget_bytes, bool *found,
                                     mp_error *err)
 {
@@ -237,7 +238,7 @@ static mp_status plan_recomputation(rule *x, const mp_without_copies *without_co
     return MP_OK;
 }
 
-/* Judges the offloaded storages. Of three ways to copy them, takes the first that fits. */
+/* Tries three ways to copy the offloaded storages, and keeps the first way that fits. If none fits, keeps the last way. */
 static mp_status choose_way(rule *x, mp_error *err)
 {
     static const mp_choice ways[] = {MP_CHOICE_COPIED, MP_CHOICE_AHEAD, MP_CHOICE_WAITED_FOR};
@@ -250,7 +251,7 @@ static mp_status choose_way(rule *x, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the bytes that copies of activations may occupy in the other tiers together; at most `most`. */
+/* Returns the total bytes that copies of activations may occupy in the other tiers; at most `most`. */
 static int64_t bytes_elsewhere(const rule *x, int64_t most)
 {
     bool is_tier[MP_MAX_TIERS] = {false};
@@ -262,9 +263,10 @@ static int64_t bytes_elsewhere(const rule *x, int64_t most)
     return sum;
 }
 
-/* Plans recomputation on a device with `elsewhere_bytes` more than the budget, offloads the kept storages, and offers the plan
- * if it fits. If it does not fit, plans recomputation again, on the device without the offloaded storages but with room for a
- * few of them, which are on the device during their copies and uses. Sets *fits. */
+/* Plans recomputation on a device with `elsewhere_bytes` more than the budget, and then offloads the kept storages. If this
+ * plan does not fit, plans recomputation again. The offloaded storages then need no device memory, but the budget is smaller by
+ * one or two times the largest of them: offloaded storages are on the device during their copies and uses. Offers a plan that
+ * fits, and sets *fits. */
 static mp_status try_pooled(rule *x, const mp_without_copies *without_copies, int64_t elsewhere_bytes, bool *fits,
                             mp_error *err)
 {
@@ -290,9 +292,9 @@ static mp_status try_pooled(rule *x, const mp_without_copies *without_copies, in
     return mp_trials_offer(x, err);
 }
 
-/* Plans recomputation as if the device also had the memory of the other tiers, or a half, a quarter, ... of it. The smaller the
- * part, the more is recomputed and the less is copied. After the first part that fits, approaches the largest part that fits.
- */
+/* The rule pooled-memory. It plans recomputation as if the device also had a part of the other tiers' memory. The smaller the
+ * part, the more the plan recomputes and the less it copies. The rule halves the part until a plan fits. Then it bisects
+ * towards the largest part that fits. */
 static mp_status choose_pooled(rule *x, mp_error *err)
 {
     enum { TRIALS = 4 };
@@ -301,7 +303,7 @@ static mp_status choose_pooled(rule *x, mp_error *err)
     int64_t fitting = 0, failing = elsewhere;
     MP_CLEARED_BY(mp_without_copies_free) mp_without_copies without_copies = {0};
     MP_CHECK(mp_graph_without_copies(x->graph, &without_copies, err));
-    /* with all missing bytes elsewhere, nothing would be recomputed, as by the rule largest-first */
+    /* if the other tiers held all missing bytes, the plan would recompute nothing, as the plan of largest-first does */
     int64_t part = elsewhere < lacking ? elsewhere : lacking / 2;
     rank(x, bytes_of);
     for (int k = 0; k < TRIALS && part > fitting && goes_on(x); k++) {

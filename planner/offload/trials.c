@@ -26,7 +26,7 @@ mp_status mp_trials_judge(mp_trials *x, int64_t *ticks, int64_t *over, mp_error 
     MP_CHECK(mp_updates_place(x->graph, order, n, &steps, &n, err));
     MP_CHECK(mp_timeline_build(x->graph, steps, n, &timeline, err));
     x->n_tries++;
-    if (x->n_tries == 1) x->peak_bytes = timeline->peak_bytes; /* the first choices keep everything */
+    if (x->n_tries == 1) x->peak_bytes = timeline->peak_bytes; /* the first trial keeps all storages */
     *ticks = timeline->ticks;
     *over = bytes_over(x, timeline);
     return MP_OK;

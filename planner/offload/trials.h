@@ -19,7 +19,7 @@ typedef struct mp_trials {
     /* for the choices kept so far. ticks: ticks of the plan. over: its bytes over the budget, summed over all steps; INT64_MAX:
      * no plan */
     int64_t ticks, over;
-    int64_t peak_bytes; /* of keep-all */
+    int64_t peak_bytes; /* peak of keep-all */
     int64_t n_tries;
     size_t n_candidates;
     mp_trial_candidate *candidates;

@@ -72,7 +72,7 @@ static bool uses_output(const mp_node *node, const mp_node *of)
 
 /* Returns the most ticks of recomputation that can run during the exchange at index t of a list of nodes. Recomputation between
  * the exchange and the first node that uses its result does not depend on the exchange. Other exchanges use the same link, so
- * only the recomputation between two of them counts. */
+ * they divide this interval into parts. Only the part with the most recomputation counts. */
 static int64_t hidden_by(const mp_graph *graph, const mp_chain_run *run, size_t t)
 {
     const mp_node *exchange = &graph->nodes[run->nodes[t]];

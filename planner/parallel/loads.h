@@ -12,8 +12,8 @@ enum { MP_LOAD_OPTIONS = 9 };
 /* One recomputation option of a block: the bytes that it keeps, and the ticks that it recomputes. */
 typedef struct mp_load_option {
     int64_t kept_bytes;  /* bytes of one micro-batch that are live from the block's forward to its backward */
-    int64_t extra_ticks; /* ticks of recomputation ... */
-    /* part of extra_ticks that exchanges of gradients over tp hide, if the rules let them run beside compute */
+    int64_t extra_ticks; /* ticks of recomputation */
+    /* the part of extra_ticks that exchanges of gradients over tp hide under PyTorch's rules */
     int64_t hidden_ticks;
     int64_t transient_bytes; /* peak bytes while the block's forward or backward runs, less kept_bytes */
     int64_t movable_bytes;   /* part of kept_bytes that may be offloaded to the host */

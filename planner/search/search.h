@@ -64,8 +64,8 @@ void mp_search_end_proof(mp_search *search);
  * the relaxed graph if nodes have several algorithms. If a searcher needs phases and the graph has none, phases are marked at
  * the turn-around (turn_around.h). */
 mp_status mp_search_run(mp_search *search, const mp_solver *solver, mp_error *err);
-/* Runs a searcher on another request for the same nodes, without a proof, inside a running search. Returns in *steps its
- * fastest schedule within the budget, which the caller releases with mp_free; NULL: it found none. Fails as the searcher does.
+/* Runs a searcher on another request for the same nodes, inside a running search. No bound is proved. *steps receives the
+ * fastest schedule within the budget; NULL: the searcher found none. Release *steps with mp_free. Fails as the searcher does.
  */
 mp_status mp_search_within(const mp_search *search, const mp_request *asked, mp_status (*run)(mp_search *search, mp_error *err),
                            mp_step **steps, size_t *n, mp_error *err);

@@ -54,13 +54,12 @@ mp_status mp_run_lagrange_first(mp_search *search, mp_error *err);
 mp_status mp_run_anneal(mp_search *search, mp_error *err);
 
 /* mp_run_offload_rules runs three rules that choose the storages to offload: mp_run_cheapest_first, mp_run_largest_first and
- * mp_run_saved_per_second. mp_run_copies proves a bound on plans with copies, then runs mp_run_anneal.
- */
+ * mp_run_saved_per_second. mp_run_copies proves a bound on plans with copies, then runs mp_run_anneal. */
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err);
 mp_status mp_run_copies(mp_search *search, mp_error *err);
 
-/* Three rules are published methods for graphs with copies to another tier. They choose which storages are offloaded and
- * which are recomputed, and serve as baselines. At most MP_OFFLOAD_WORK steps in all offers.
+/* The next three rules are published methods for graphs with copies to another tier. They choose which storages are offloaded
+ * and which are recomputed, and serve as baselines. At most MP_OFFLOAD_WORK steps in all offers.
  *
  * mp_run_cheapest_first is torchtitan's auto_perf_maxing (pytorch/torchtitan#4636), a greedy rule. It offloads the storages
  * with the most recomputation time per byte, as many as the link can copy while compute hides the copies. Then it recomputes
@@ -73,8 +72,8 @@ mp_status mp_run_largest_first(mp_search *search, mp_error *err);
  * hides the copies. Then it recomputes the storages that save the most bytes per second of recomputation, or offloads them if
  * that takes less time. */
 mp_status mp_run_saved_per_second(mp_search *search, mp_error *err);
-/* Our own rule. It plans recomputation as if the device also had the memory of the other tiers, or a part of it, and then
- * offloads the kept storages. It runs mp_run_lagrange up to four times. */
+/* Our own rule. It plans recomputation as if the device also had the memory of the other tiers, or a part of this memory. Then
+ * it offloads the kept storages. It makes up to four trials, each with up to three runs of mp_run_lagrange. */
 mp_status mp_run_pooled_memory(mp_search *search, mp_error *err);
 /* Simulated annealing over one choice per storage: kept, offloaded or recomputed. It starts from the best plan found before. At
  * most MP_ANNEAL_TENSORS_OFFERS offers, with at most MP_ANNEAL_TENSORS_WORK steps in all. */

@@ -7,8 +7,8 @@
 /* One batch size that was tried, with its results. */
 typedef struct mp_fit_trial {
     int64_t batch, static_bytes, kept_bytes /* kept_bytes: memory that keep-all needs */;
-    /* floor_bytes: floor of the graph of graph_at, or once is_chosen is set, of all graphs of the batch. own_floor_bytes: floor
-     * of the graph of graph_at */
+    /* own_floor_bytes: floor of the graph of graph_at. floor_bytes: the same until is_chosen is set; then the floor of all
+     * graphs of the batch */
     int64_t floor_bytes, own_floor_bytes;
     bool is_chosen;             /* true: best_at was called, or the request has none */
     mp_graph *chosen;           /* the graph that best_at returned; NULL: the graph of graph_at is the best */
@@ -17,8 +17,8 @@ typedef struct mp_fit_trial {
     double tick_seconds;
     int n_searches;
     bool searched_anew; /* true: a search did not start from the plan of a batch */
-    /* results of the search. peak_bytes: memory of the fastest plan that fits, -1 if no plan fits; smallest_bytes: the same, or
-     * if no plan fits, the memory of the smallest plan; both in bytes with the arena. ticks: time of the plan */
+    /* results of the search, in bytes with the arena. peak_bytes: memory of the fastest plan that fits, -1 if no plan fits.
+     * smallest_bytes: the same, but if no plan fits, the memory of the smallest plan. ticks: time of the plan */
     int64_t smallest_bytes, peak_bytes, ticks;
     const char *solver; /* the searcher's name */
     bool is_of_chosen;  /* true: the plan is of the graph that best_at returned */
@@ -36,13 +36,14 @@ typedef struct mp_fit_study {
     bool stopped;
 } mp_fit_study;
 
-/* The search that precedes a result: none; one from the plan of the nearest batch, unless a result is known; another one from
- * the plan of the nearest batch that takes at most the allowed time; another one that starts from no plan. */
+/* The search that precedes a result. NOT_SEARCHED: none. SEARCHED: a search from the plan of the nearest batch, unless a result
+ * is known. SEARCHED_AGAIN: another search, from the plan of the nearest batch that takes at most the allowed time.
+ * SEARCHED_ANEW: another search, from no plan. */
 typedef enum mp_fit_depth { MP_FIT_NOT_SEARCHED, MP_FIT_SEARCHED, MP_FIT_SEARCHED_AGAIN, MP_FIT_SEARCHED_ANEW } mp_fit_depth;
 
 /* Returns the trial of a batch; NULL: it was not tried. O(trials). */
 mp_fit_trial *mp_fit_known(const mp_fit_study *x, int64_t batch);
-/* Returns the searcher's name from the table of searchers. The string in a plan would be freed with the plan. */
+/* Returns the searcher's name from the table of searchers. This string stays valid; a plan frees its own string. */
 const char *mp_fit_solver_name(const char *name);
 /* Returns the extra time of the plan of a trial, as a fraction of keep-all's time. */
 double mp_fit_overhead_of(const mp_fit_trial *t);

@@ -2,8 +2,8 @@
 
     MEMPLAN_LIBRARY=... OMP_NUM_THREADS=1 PYTHONPATH=python/src python python/bench/bench_estimate.py [--check] [NETWORK...]
 
-Each network runs in a new process. The time excludes imports and the construction of the network. `--check`: exit with 1 if a
-network takes more than TARGET seconds.
+Each network runs in a new process. The time excludes imports and the construction of the network. `--check`: exit with 1 if
+the estimate of a network takes more than TARGET seconds.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
     PYTHONPATH=python/src python python/bench/bench_gpumemnet.py ROWS.csv [--cache CACHE.json] [--check]
 
-Each row is the largest memory that the driver reported, with the CUDA context (itu-rad/GPUMemNet). Rows `faketensor` ran
+Each row states the largest memory that the driver reported, with the CUDA context (itu-rad/GPUMemNet). Rows `faketensor` ran
 timm's training script in fp32 with SGD and the default input of the network. That script lets cuDNN measure its algorithms, so
-the memory contains their workspaces. memplan does not model them. The rows also state the estimate of another program, which
-counts tensors only. Rows `gpumemnet` ran scripts of the repository with Adam. Transformers among them are not run: their number
-of tokens is not published.
+the memory contains the workspaces of these algorithms. memplan does not model these workspaces. The rows also state the estimate
+of another program, which counts tensors only. Rows `gpumemnet` ran scripts of the repository with Adam. Its transformers are not
+run here, because their number of tokens is not published.
 
-OUTSIDE is the memory besides tensors and the allocator's cache. It is the median of a third of the rows `faketensor`, which a
-hash of the names of networks chooses. The other rows are unseen.
+OUTSIDE is the memory besides tensors and the allocator's cache. A hash of the networks' names chooses a third of the rows
+`faketensor`. OUTSIDE is the median of these rows. The other rows are unseen.
 
 `--check`: exit with 1 if the median error of the unseen rows is above 5 %.
 """
@@ -38,7 +38,7 @@ import memplan
 MIB = 1 << 20
 OUTSIDE = 1837  # MiB
 TARGET = 0.05
-OUT_OF_MEMORY = "faketensor-efficientnet_b4-128"  # its figure is below that of a batch of 16
+OUT_OF_MEMORY = "faketensor-efficientnet_b4-128"  # its figure is below the figure of a batch of 16
 SCRIPTS = {
     "mobilenetV2": "mobilenet_v2",
     "efficientnet": "efficientnet_b0",

@@ -5,7 +5,7 @@
 LIGER is a git checkout of github.com/linkedin/Liger-Kernel with its history, and needs Triton. Each row runs the script of the
 commit that published it, on the meta device. Old scripts need old versions of transformers. Rows that fail run again with the
 folder of each `--libraries`: 4.51.3, then 4.44.2 with tokenizers 0.19.1, each with its dependencies. `--check`: exit
-with 1 if a row does not run, or differs by 512 bytes or more and not by the bytes of its reason.
+with 1 if a row does not run. Also exit with 1 if a row differs by 512 bytes or more and its reason does not give these bytes.
 """
 
 from __future__ import annotations

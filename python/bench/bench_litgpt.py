@@ -3,17 +3,18 @@
     PYTHONPATH=python/src python python/bench/bench_litgpt.py ROWS.csv LITGPT [--cache CACHE.json] [--check]
 
 LITGPT is a git checkout of github.com/Lightning-AI/litgpt with its history. Rows `litgpt-rt` and `litgpt-lora` come from tables
-of October 2023 and start with the longest example of Alpaca. They name commit 8641822, but the rows of Llama fit the
-normalization in fp32 of 6178c7c. So they run the model of the last commit before the tables. Rows `litgpt-hub` run the
-checkout's model with the configuration files in config_hub; two successive batches have the largest length. All are
-max_memory_allocated of the whole job, in units of 10^9 bytes.
+of October 2023 and start with the longest example of Alpaca. The tables name commit 8641822, but the rows of Llama match the
+normalization in fp32 of commit 6178c7c. So this script runs these rows with the model of the last commit before the tables. Rows
+`litgpt-hub` run the checkout's model with the configuration files in config_hub; two successive batches have the largest length.
+All figures are max_memory_allocated of the whole job, in units of 10^9 bytes.
 
 Rows with 4-bit weights need bitsandbytes and lightning. Both tables were measured with bitsandbytes 0.41 and 0.42. Their
 products keep the operand until the next loss replaces the last one (class `Product`), so a step needs the operands of two
 batches. This cause, the one long batch of the older table and its commit were found after a look at the rows. Rows that ran out
-of memory are right if the estimate does not fit the card.
+of memory count as right if the estimate does not fit the card.
 
-`--check`: exit with 1 if the median error of a part is above 5 %. Fine-tunings of all weights do not count.
+`--check`: exit with 1 if the median error of a part is above 5 %. Parts with fine-tunings of all weights
+do not count.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ import memplan
 
 TABLE = "0ecf3ce"  # the last commit before the table of October 2023
 CHUNK = 128  # rows of the head, and of the loss, that are computed at once
-STEPS = 2  # with the largest length, in jobs with configuration files
+STEPS = 2  # steps with the largest length, in jobs with configuration files
 TARGET = 0.05
 CARDS = {"A100-40GB": ("a100", "39.39GiB"), "A10G-24GB": ("a10", "22.06GiB")}
 NAMES = {
@@ -154,7 +155,7 @@ def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = N
 
 
 class PagedAdamW(torch.optim.Optimizer):
-    """The memory of PagedAdamW of bitsandbytes: the states of large parameters are in paged memory."""
+    """The GPU memory of PagedAdamW of bitsandbytes: states of large parameters are in paged memory and do not count."""
 
     def __init__(self, parameters: list[torch.Tensor]) -> None:
         super().__init__(parameters, {})
@@ -167,7 +168,7 @@ class PagedAdamW(torch.optim.Optimizer):
 
 @contextlib.contextmanager
 def quantizing(bits: str) -> Iterator[None]:
-    """Within the context, linear layers are 4-bit layers, if `bits` names a kind."""
+    """Within the context, new linear layers have 4-bit weights if `bits` names a kind of quantization."""
     if not bits:
         yield
         return

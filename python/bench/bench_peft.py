@@ -3,15 +3,18 @@
     PYTHONPATH=python/src:PEFT/src python python/bench/bench_peft.py ROWS.csv EXPERIMENTS [--cache CACHE.json] [--check]
 
 PEFT is a checkout of github.com/huggingface/peft of August 2026, and EXPERIMENTS its folder
-method_comparison/MetaMathQA/experiments. Later versions of OSF need less memory. There are two figures of runs on an L40S: the
-largest reserved memory of a loss over long texts and 5,000 steps with batch 4, and the mean of the reserved memory after each
-step. Every ten steps the run frees the cache. So the mean is the memory of a batch of some mean length.
+method_comparison/MetaMathQA/experiments. Later versions of the method OSF need less memory. A run on an L40S evaluates a loss over
+long texts, and then makes 5,000 steps with batch 4. peft publishes two figures of a run:
 
-The lengths are not published, but they are the same in all rows. A hash of the names chooses a third of the rows. TOKENS was
-changed from 660 to 700 after a look at three of them, and MEAN_TOKENS was chosen on them. The other rows are unseen, except
-that two of them (DoRA, LoHa) were seen with other values of MEAN_TOKENS.
+* the largest reserved memory of the run
+* the mean of the reserved memory after each step. The run frees the cache every ten steps, so the mean is the memory of a batch of
+  some mean length.
 
-`--check`: exit with 1 if a median error of unseen rows is above 5 %.
+The lengths are not published, but they are the same in all rows. A hash of the names chooses a third of the rows as fitted rows.
+TOKENS was changed from 660 to 700 after a look at three fitted rows. MEAN_TOKENS was chosen on the fitted rows. The other rows
+are unseen, except that two of them (DoRA, LoHa) were seen with other values of MEAN_TOKENS.
+
+`--check`: exit with 1 if the median error of a figure's unseen rows is above 5 %.
 """
 
 from __future__ import annotations
@@ -81,7 +84,9 @@ def new_optimizer(model: nn.Module, training: dict[str, Any]) -> torch.optim.Opt
 
 
 def loop(model: nn.Module, training: dict[str, Any], figure: str) -> Callable[[], None]:
-    """Return the comparison's loop: a loss over long texts, and steps with the longest batch; or steps of the mean length."""
+    """Return the comparison's loop. For LARGEST: a loss over long texts, then steps with the longest batch. For MEAN: steps with a
+    batch of the mean length.
+    """
     optimizer = new_optimizer(model, training)
     clip = training.get("grad_norm_clip", 1.0)
 

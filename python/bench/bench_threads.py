@@ -4,17 +4,17 @@
 
 FOLDER is a checkout of github.com/karpathy/minGPT. Sources of the figures:
 
-* model: MODel (facebookresearch/MODel_opt, pull request 23). A graph runs operator by operator; "allocated" is read after the
-  operator with the largest reserved memory, "reserved" after each operator, and then the cache is freed. The process has traced
-  the step before. Its gradients remain: this assumption follows a look at the rows.
-* colossal: memory that the network and its forward add (hpcaitech/ColossalAI, pull request 1587), MB for MiB. The batch is
-  presumed. The column does not say that it contains the parameters.
-* hf48131: the loss that balances experts before a change, with its operands (huggingface/transformers, pull request 48131). The
-  changed function has changed again since.
-* mingpt: the sorting of minGPT's demo.ipynb (karpathy/minGPT, pull request 106). The thread does not name the example. The
-  adder was tried first; its activations are too small.
+* model: MODel (facebookresearch/MODel_opt, pull request 23). MODel runs a graph operator by operator. It reads the reserved memory
+  after each operator, and then frees the cache. It reads the allocated memory after the operator with the largest reserved memory.
+  The process traced a step before. Assumption after a look at the rows: the gradients of the traced step remain allocated.
+* colossal: memory that the network and its forward add (hpcaitech/ColossalAI, pull request 1587). The source writes MB for MiB. The
+  batch is an assumption. So is the content of the column: it contains the parameters.
+* hf48131: the loss that balances experts, before the pull request, with its operands (huggingface/transformers, pull request
+  48131). Figures after the pull request are not compared, because the function has changed again since.
+* mingpt: the sorting of minGPT's demo.ipynb (karpathy/minGPT, pull request 106). The thread does not name the example. We tried
+  the adder first, but its activations are too small.
 
-Not run, because conditions are not published: rfdetr, skyrl, trainstream, pt136702, titan2186, rotor, OPT of MODel.
+Not run, because their settings are not published: rfdetr, skyrl, trainstream, pt136702, titan2186, rotor, OPT of MODel.
 Simulated peaks of MODel are results of another program.
 """
 
@@ -43,7 +43,7 @@ MIB = 1 << 20
 UNITS = {"bytes": 1, "MB": MIB, "GB": 10**9}
 LAYERS, EXPERTS, TOP = 48, 128, 8  # of Qwen3-30B-A3B
 BLOCK, WORDS, BATCH = 11, 3, 64  # minGPT sorts six numbers
-WORKSPACE = 8519680  # of cuBLAS before Hopper: 4096 KiB twice, 16 KiB eight times
+WORKSPACE = 8519680  # bytes of the workspace of cuBLAS before Hopper: 4096 KiB twice, 16 KiB eight times
 Row = dict[str, str]
 Figure = tuple[int, str]  # bytes, and the kind of figure
 
@@ -69,7 +69,7 @@ def of_model(row: Row) -> Figure | None:
     traced = nn.ParameterList(torch.empty_like(p) for p in model.parameters())
 
     def train_step(*given: torch.Tensor) -> None:
-        assert traced is not None  # memplan counts the modules that a step refers to
+        assert traced is not None  # keeps a reference to `traced`, because memplan counts the modules that a step refers to
         out = model(*given)
         F.cross_entropy(out, torch.zeros_like(out)).backward()
         optimizer.step()

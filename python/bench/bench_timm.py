@@ -7,10 +7,10 @@ ROWS.csv has the columns model, layout, batch and image of timm's results for an
 mixed precision, SGD with momentum). The benchmark halves a failed batch in steps (512, 384, 256, 192, ...), so that each batch
 below 512 states two facts: it ran, and the next larger one failed. A row is right if memplan predicts both.
 
-The benchmark takes the next batch after any RuntimeError, so an error of a kernel looks like full memory. `--earlier` names
+The benchmark tries the next smaller batch after any RuntimeError. So an error of a kernel looks like a lack of memory. `--earlier` names
 timm's results of PyTorch 1.10 and 1.11 on the same card (benchmark-train-amp-LAYOUT-pt111-cu113-rtx3090.csv in the history of
-its repository). If the failed batch ran there, the failure was not a lack of memory. Such a row is judged by the largest batch
-that ran in any version. Without `--earlier` all rows keep their published batch.
+its repository). If the failed batch ran with an earlier version, the failure was not a lack of memory. The script judges such a
+row by the largest batch that ran in any version. Without `--earlier` all rows keep their published batch.
 
 The networks are ordered by a hash of their names. The first SEEN ones were looked at while this script was written; no constant
 was fitted on them. The others are unseen. A network with the same captured requests as an earlier one is skipped.
@@ -58,7 +58,7 @@ class Judgement:
     batch: int
     runs: float
     larger: float | None
-    is_corrected: bool  # whether an earlier version of PyTorch ran a larger batch than the row
+    is_corrected: bool  # true: an earlier version of PyTorch ran a larger batch than the row's batch
 
     @property
     def is_right(self) -> bool:

@@ -3,10 +3,11 @@
     PYTHONPATH=python/src python python/bench/bench_torchao.py ROWS.csv [--only TEXT]
 
 Published figures: max_memory_allocated / 1e9 of benchmarks/benchmark_low_bit_adam.py (pytorch/ao), without validation. The rows
-of ViT-H run under autocast with one compiled graph. memplan estimates them as eager code. The compiled optimizers have no
-temporaries.
+of ViT-H run under autocast with one compiled graph. memplan estimates these rows as eager code. The compiled optimizers allocate
+no temporaries.
 
-Not run: DeepSpeed's offload, whose buffers are options, and the rows of Llama 2, whose number of tokens is not published.
+Not run: DeepSpeed's offload, because options determine its buffers, and the rows of Llama 2, because their number of tokens is
+not published.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ STATES = {"8-bit": (8, 256), "4-bit": (4, 128)}  # bits, and elements per scale
 
 
 class Quantized(torch.optim.Optimizer):
-    """The memory of an Adam with quantized states: codes, and scales in fp32."""
+    """The memory of Adam with quantized states. A state has codes, and scales in fp32."""
 
     def __init__(self, parameters: Any, bits: int, block: int) -> None:
         super().__init__(parameters, {})
@@ -52,7 +53,7 @@ class Quantized(torch.optim.Optimizer):
 
 
 class OnHost(torch.optim.Optimizer):
-    """The memory on the GPU of an optimizer with states in the host's memory."""
+    """The GPU memory of an optimizer whose states are in the host's memory."""
 
     def __init__(self, parameters: Any, with_gradients: bool = False) -> None:
         super().__init__(parameters, {})

@@ -1,6 +1,7 @@
-"""Reasons for differences between estimates and Liger's published peaks, as bytes that a formula of the row's sizes gives.
+"""Reasons for differences between estimates and Liger's published peaks. A formula computes each reason's bytes from a row's sizes.
 
-All formulas were derived after a look at the rows: the tensors that a process held besides those of a row are not published.
+A measured process held tensors besides the tensors of a row. Liger does not publish these tensors. So all formulas were derived
+after a look at the rows.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ MIB, GRAIN = 1 << 20, 512
 CARDS = {"A100": "a100", "H100": "h100", "B200": "b200", "RTX 4090": "rtx4090", "RTX 3090": "rtx3090"}
 # commits whose published rows were measured with the code of another commit
 MEASURED_WITH = {
-    # fused linear cross entropy without a copy of the logits in fp32 came with rows of the code before
+    # this commit removed a copy of the logits in fp32, but its rows were measured before the removal
     "90fb5e4a3cb971ab996638596f07652404e719e5": "d907ec0c09a0a998ecc1073afb195f1942a6c24f",
 }
 
@@ -54,17 +55,20 @@ def rounded(n_bytes: int) -> int:
 
 
 def of_embedding(row: Row, sizes: dict[str, int]) -> Reason:
-    """The process held weights and gradients of the provider that uses torch.compile; Liger's own rows show the same bytes."""
+    """Return the bytes of weights and gradients that the provider with torch.compile held. Liger's own rows show them, too."""
     words = 2**18 - 2**10  # sum of 2**10 to 2**17
     held = 4 * words * (3 * 4096 + (2 * 768 if sizes["D"] == 4096 else 0))
-    if sizes["D"] == 768 and row.x == 1024:  # a block of 8 MiB is not split for these bytes
+    if sizes["D"] == 768 and row.x == 1024:  # the allocator does not split a block of 8 MiB for this tensor
         held += 8 * MIB - (row.x + 16384 // 10) * 768 * 4
     return Reason(-held, "weights and gradients of runs of torch.compile were held")
 
 
 def of_preference_loss(row: Row, sizes: dict[str, int]) -> Reason:
-    """The provider with torch.compile ran before. It held weight, gradient, and chunks of two sequences: five of the input's
-    width and three of targets. The rows of 4096 tokens were measured with logits in bf16, which the commit computes in fp32."""
+    """Return the bytes that the provider with torch.compile held, less the bytes of logits in fp32.
+
+    That provider ran before. It held weight, gradient, and chunks of two sequences: five chunks of the input's width and three
+    chunks of targets. The commit computes logits in fp32, but the rows of 4096 tokens were measured with logits in bf16.
+    """
     t, h, v = sizes["T"], sizes["H"], sizes["V"]
     held = 2 * v * h * 2 + 5 * 2 * t * h * 2 + 3 * 2 * t * 8
     lower = row.x * 7 * t * v if t == 4096 else 0
@@ -75,7 +79,7 @@ def of_kto(row: Row, sizes: dict[str, int]) -> Reason:
     """Return the bytes of weights, biases and chunks that the provider with torch.compile held.
 
     It held five weights, four biases, inputs of twelve sequences, targets of six sequences and five scalars. These numbers were
-    read off the rows of 8 and 16 sequences. The published row of 32 sequences has the same difference.
+    derived from the rows of 8 and 16 sequences. The published row of 32 sequences has the same difference.
     """
     t, h, v = sizes["T"], sizes["H"], sizes["V"]
     held = 5 * 2 * v * h + 4 * rounded(2 * v) + 12 * 2 * t * h + 6 * 8 * t + 5 * GRAIN
@@ -83,11 +87,11 @@ def of_kto(row: Row, sizes: dict[str, int]) -> Reason:
 
 
 def of_distillation(row: Row, sizes: dict[str, int]) -> Reason:
-    """Return the bytes of tensors of an older code, and of weights and chunks that the provider with torch.compile held.
+    """Return the bytes of tensors of older code, and of weights and chunks that the provider with torch.compile held.
 
-    The rows are of 3 December 2024, the code of 30 January 2025. If temperatures divide logits into new tensors in fp32, and
-    divergences have a sum per token, then rows differ by the same bytes: ten weights, 51 MiB, three targets and six scalars.
-    These numbers were read off the rows of 2048 and 4096 tokens.
+    The rows were measured on 3 December 2024, but the script's code is of 30 January 2025. Assumption: the older code divided
+    logits by the temperature into new tensors in fp32, and summed divergences per token. Then all rows differ by the same
+    bytes: ten weights, 51 MiB, three targets and six scalars. These numbers were derived from the rows of 2048 and 4096 tokens.
     """
     h, v = sizes["H"], sizes["V"]
     older = 2 * 4 * row.x * v + 4 * row.x - GRAIN
@@ -96,7 +100,10 @@ def of_distillation(row: Row, sizes: dict[str, int]) -> Reason:
 
 
 def of_own_segments(row: Row, sizes: dict[str, int]) -> Reason:
-    """The process began with this row: 13 tensors of 501 MiB have segments of 502 MiB, which are not split."""
+    """Return the bytes of remainders that the allocator did not split off: 13 tensors of 501 MiB have segments of 502 MiB.
+
+    The process began with this row, so no cached block could serve these tensors.
+    """
     n = -13 * MIB if row.x == 1024 and row.card == "b200" else 0
     return Reason(n, "tensors had segments of their own, because the process began with this row")
 

@@ -2,10 +2,12 @@
 
     python/bench/liger_scripts.py TREE SCRIPT < rows.json
 
-The rows of a script ran in one process, after its other runs. So the caching allocator had cached large blocks, and both
-threads of PyTorch had their workspaces of cuBLAS. For this reason the largest sizes of all modes and providers run first. In
-some scripts peaks depend on the order of all runs, because the allocator does not split off remainders up to 1 MiB. There all
-runs, also those that measure times, run in the order of the script.
+The measured process of a row had executed other runs of the script before. So the caching allocator had cached large blocks, and
+both threads of PyTorch had allocated their workspaces of cuBLAS. For this reason the largest sizes of all modes and providers run
+first.
+
+In some scripts (IN_ORDER) peaks depend on the order of all runs, because the allocator does not split off remainders up to 1 MiB.
+For these scripts all runs execute in the order of the script, also the runs that measure times.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ from memplan.torch_internals.without_gpu import meta_as_gpu
 
 ITERATIONS = 3
 CONSTRUCTORS = _device_constructors()
-MOST_OPERATORS = 100_000  # of a warm-up; longer ones repeat the same chunks
+MOST_OPERATORS = 100_000  # operators of a warm-up run; longer runs only repeat the same chunks
 IN_ORDER = ("fused_linear_cross_entropy",)  # kernels whose runs are all repeated
-CACHE_BYTES = 256 * 10**6  # that Triton's do_bench overwrites to clear the L2 cache
+CACHE_BYTES = 256 * 10**6  # bytes that Triton's do_bench overwrites to clear the L2 cache
 COMPILED = "compile"  # part of the names of providers that use torch.compile
 
 
@@ -87,7 +89,7 @@ class Process(Requests):
             return None
 
     def run(self, operator: Any, args: Any, kwargs: Any) -> Any:
-        """Run an operator. A mask of unknown value selects half of the rows, as random masks do on average."""
+        """Run an operator. A mask with unknown values selects half of the rows, like an average random mask."""
         name = str(operator)
         if self.most_operators:
             self.most_operators -= 1
@@ -169,7 +171,7 @@ class HostTensors(TorchFunctionMode):
 
 @contextlib.contextmanager
 def there(card: Card) -> Iterator[None]:
-    """Within the context, a GPU seems to exist. Scripts choose their device and their sizes by it."""
+    """Within the context, a GPU seems to exist. Scripts use its properties to choose their device and their sizes."""
     with (
         answering(card),
         mock.patch.object(torch.cuda, "is_available", lambda: True),
@@ -185,7 +187,7 @@ def value_of(value: Any) -> Any:
 
 
 def timed(call: Callable[[], Any], grad_to_none: Any = None, **_: Any) -> list[float]:
-    """Run a call as Triton's do_bench does, which measures times: with a cache, and at last without gradients."""
+    """Run a call as often as Triton's do_bench does. do_bench measures times, allocates a cache, and finally drops gradients."""
     call()
     _cache = torch.empty(CACHE_BYTES, dtype=torch.int8, device="meta")
     call()
@@ -207,7 +209,7 @@ class Script:
 
     def __init__(self, tree: str, script: str, card: Card) -> None:
         self.card, self.process = card, Process(card)
-        self.calls: list[tuple[Callable[[Any], Any], dict[str, Any]]] = []  # those that measure memory
+        self.calls: list[tuple[Callable[[Any], Any], dict[str, Any]]] = []  # calls that measure memory
         self.all_calls: list[tuple[Callable[[Any], Any], dict[str, Any]]] = []
         known = importlib.metadata.version
         importlib.metadata.version = lambda name: known(name) if name != "liger-kernel" else "0"
@@ -219,7 +221,7 @@ class Script:
             with contextlib.suppress(ImportError):
                 import benchmark_model_configs  # type: ignore[import-not-found]
 
-                benchmark_model_configs.estimate_kernel_peak_memory = lambda **_: 1 << 30  # sizes are those of the rows
+                benchmark_model_configs.estimate_kernel_peak_memory = lambda **_: 1 << 30  # the rows state the sizes
             utils._test_memory, utils.run_benchmarks = self.measured, self.collected
             self.given = utils.SingleBenchmarkRunInput
             sys.argv = [script]
@@ -271,7 +273,7 @@ class Script:
         self.process.most_operators = 0
 
     def in_order(self, rows: list[dict[str, Any]]) -> dict[int, tuple[int, int]]:
-        """Run all that the script runs. Return the window of each row by its index."""
+        """Execute all runs of the script. Return the window of events of each row, by the row's index."""
         import triton.testing  # type: ignore[import-not-found]
 
         found: dict[int, tuple[int, int]] = {}
@@ -292,7 +294,7 @@ class Script:
         return found
 
     def window(self, row: dict[str, Any]) -> tuple[int, int]:
-        """Run a row. Return the first event of its last iteration, and the first one after it."""
+        """Run a row. Return the first event of its last iteration, and the first event after this iteration."""
         of_kernel = [(o["x_name"] == row["x_name"], c) for c, o in self.calls if o["kernel_name"] == row["kernel"]]
         call = max(of_kernel, key=lambda found: found[0])[1]
         config = {name: value_of(value) for name, value in json.loads(row["sizes"]).items()}
@@ -303,9 +305,9 @@ class Script:
 
 
 def peaks(tree: str, path: str, rows: list[dict[str, Any]]) -> list[int | str]:
-    """Run a script of a checkout for some rows. Return the peak of each row in bytes, or the reason why there is none."""
+    """Run a script of a checkout for some rows. Return the peak of each row in bytes, or the reason why a row has no peak."""
     torch.equal = lambda *_: True  # scripts compare a loss's gradient with 1
-    assign = torch.Tensor.__setitem__  # the loops over the elements of a mask would take minutes
+    assign = torch.Tensor.__setitem__  # loops that set the elements of a mask one by one would take minutes
     torch.Tensor.__setitem__ = lambda t, k, v: None if v is True else assign(t, k, v)  # type: ignore[method-assign]
     card, memory = stated_card(rows[0]["card"]), process_memory(rows[0]["card"], "other", 0)
     assert card is not None and memory is not None

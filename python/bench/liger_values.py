@@ -1,7 +1,8 @@
 """Values of tensors on the meta device, computed on the CPU when a script reads them.
 
-Sizes can depend on values: a mask selects rows, and a router counts tokens. Each operator's call is recorded. If a script reads
-a value, the recorded calls are repeated on the CPU. Normal random numbers are those that a GPU draws for the script's seed.
+Sizes can depend on values: a mask selects rows, and a router counts tokens. This module records the call of each operator. If a
+script reads a value, the module repeats the recorded calls on the CPU. It computes the normal random numbers that a GPU draws
+for the script's seed.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from memplan.step.stated_card import Card
 
-THREADS = 256  # of a block of PyTorch's kernels for random numbers
+THREADS = 256  # threads of a block in PyTorch's kernels for random numbers
 DRAWS = 4  # numbers that a thread draws at once
-MOST_ELEMENTS = 1 << 26  # of a tensor whose value is computed
+MOST_ELEMENTS = 1 << 26  # elements of the largest tensor whose value is computed
 UNWRITTEN = ("aten.empty.", "aten.empty_like.", "aten.empty_strided.", "aten.new_empty.", "aten.new_empty_strided.")
 WORD = 0xFFFFFFFF
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -62,7 +63,7 @@ class Generator:
         return min(self.n_blocks, -(-n // THREADS)) * THREADS
 
     def skip(self, n: int) -> int:
-        """Draw `n` numbers. Return the offset before."""
+        """Draw `n` numbers. Return the offset before the draw."""
         before = self.offset
         self.offset += DRAWS * ((n - 1) // (self.threads(n) * DRAWS) + 1)
         return before
@@ -89,7 +90,10 @@ class Unknown(Exception):
 
 @dataclass
 class Call:
-    """A recorded call. Tensors among its arguments are real, or pairs of the call and the index of its result."""
+    """A recorded call.
+
+    An argument that is a tensor has a value, or is a `Result`: another call and the index of its result.
+    """
 
     operator: Any
     args: Any
@@ -126,7 +130,7 @@ class Values:
 
     @contextlib.contextmanager
     def seeded(self) -> Iterator[None]:
-        """Within the context, torch.manual_seed sets the seed of the generator."""
+        """Within the context, torch.manual_seed also sets the seed of this generator."""
         seed = torch.manual_seed
 
         def noted(number: int) -> Any:
@@ -174,7 +178,7 @@ class Values:
             self.results.update({t: Result(call, k) for k, t in enumerate(flat)})
 
     def _drawn(self, operator: Any, flat: list[torch.Tensor]) -> Call | None:
-        """Record random numbers. After other operators than `randn` the state of the generator is unknown."""
+        """Record a call that draws random numbers. After other operators than `randn` the generator's state is unknown."""
         if str(operator) != "aten.randn.default":
             self.generator = None
         if self.generator is None:

@@ -1,6 +1,7 @@
 """Methods of peft whose creation or forward reads values of tensors, on the meta device.
 
-Sparse tensors have no values there. The stand-ins below allocate the tensors that peft allocates on a GPU.
+Sparse tensors on the meta device have no values. The functions below replace functions of peft, and allocate the tensors that peft
+allocates on a GPU.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Sparse:
 
 
 class Scattered(torch.autograd.Function):
-    """A dense matrix, or new zeros, plus sparse values. Backward gathers the gradient of the values."""
+    """Add sparse values to a dense matrix, or to new zeros. Backward gathers the gradient of the values."""
 
     @staticmethod
     def forward(
@@ -116,11 +117,11 @@ def frod_product(self: Any, z: torch.Tensor, sparse: Sparse) -> torch.Tensor:
 
 @contextlib.contextmanager
 def without_values() -> Iterator[None]:
-    """Within the context, methods of peft that read values use the stand-ins, and peft does not use torchao."""
+    """Within the context, methods of peft that read values use the replacements, and peft does not use torchao."""
     shira, frod = (importlib.import_module(f"peft.tuners.{name}.layer") for name in ("shira", "frod"))
     frod_model = importlib.import_module("peft.tuners.frod.model").FrodModel
     with mock.patch.dict(sys.modules, {"torchao": None}), contextlib.ExitStack() as stack:
-        # WaveFT filters indices that are outside of a matrix; there are none
+        # WaveFT filters out indices that are outside of a matrix. No index is outside, so the filter keeps all indices
         stack.enter_context(mock.patch.object(torch.fx.experimental._config, "meta_nonzero_assume_all_nonzero", True))
         for owner, name, value in (
             (shira.ShiraLayer, "update_layer", without_mask(shira.ShiraLayer.update_layer)),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""bench_chunks.py MEMPLAN [--settings] [NETWORK...] - long sequences by recomputation, by chunks of rows, by copies, and by all of them.
+"""bench_chunks.py MEMPLAN [--settings] [NETWORK...] - plans of long sequences with recomputation, with chunks of rows, with copies, and with all of them.
 
 One sample in bf16 on one H100, as memplan's executor trains it. The budget is the static memory plus a share of the rest that keep-all needs. Each row has the
 peak in GiB and the milliseconds of a step; a choice that does not fit has its smallest peak, in brackets. Exits with 1 if all choices together are slower than the
 best single choice, or do not fit although a single one does.
 
 --settings: another table. Each row keeps all tensors with the default chunks of a library (torchtitan: 8 chunks, TRL: 256 tokens). Its budget is the peak with these
-chunks. The last columns are the step within this budget if memplan chooses. Exits with 1 if a choice of memplan is slower than the library's default.
+chunks. The last columns are the step and the chunks that memplan chooses within this budget. Exits with 1 if memplan's step is slower than the library's default.
 """
 
 from __future__ import annotations

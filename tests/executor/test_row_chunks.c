@@ -221,7 +221,8 @@ TEST(no_fixed_number_is_faster_if_everything_fits)
     mp_workload_free(&whole);
 }
 
-/* If no plan is found with the chosen chunks, whole regions are searched. A large network stands for unlucky chunks. */
+/* If no plan is found with the chosen chunks, whole regions are searched. The test uses a large network in place of chunks
+ * without a plan. */
 TEST(without_a_plan_whole_regions_are_searched)
 {
     const mp_workload_options o = options_with("off");

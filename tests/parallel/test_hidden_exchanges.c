@@ -3,8 +3,8 @@
  *
  * Thresholds of the search, set before the first run: at least 95 % of the plans are optimal, no plan takes more than 5 %
  * longer than the optimum, and no bound exceeds the optimum. The second threshold is missed: 5 of the 378 plans of 500 graphs
- * take longer. Two of them were examined. To reach their optimum, one move would have to start the exchange earlier, drop a
- * storage and recompute it beside the exchange. MEMPLAN_ORACLE_GRAPHS=500 searches these graphs. */
+ * take longer. We examined two of these plans. To reach the optimum, a single move would have to start the exchange earlier,
+ * drop a storage and recompute it beside the exchange. MEMPLAN_ORACLE_GRAPHS=500 searches these graphs. */
 #include <stdlib.h>
 
 #include "estimator/graph/collective.h"
@@ -47,7 +47,7 @@ static bool may_exchange(const mp_graph *graph, const mp_node *node)
     return may;
 }
 
-/* True if the node reads a result of a node on the network. The oracle permits no such issued node. */
+/* True if the node reads a result of a node on the network. The oracle does not permit such a node to be issued. */
 static bool reads_exchanged(const ranked *x, const mp_node *node)
 {
     for (size_t k = 0; k < node->alternatives->n_reads; k++) {

@@ -23,9 +23,9 @@
  * graph with mp_graph_free. */
 typedef mp_status (*mp_batch_graph)(void *data, int64_t batch, mp_graph **out, mp_error *err);
 
-/* The caller's function that chooses other settings of a batch, such as chunks of rows, with which a plan within budget_bytes
- * is fastest. *out is the graph with these settings, which the caller of the function releases; NULL: the graph of graph_at is
- * the best. *floor_bytes: no plan with any settings has a smaller peak. */
+/* The caller's function that chooses other settings of a batch, such as chunks of rows. It chooses the settings with the
+ * fastest plan within budget_bytes. *out is the graph with these settings; NULL: the graph of graph_at is the best. The caller
+ * of the function releases *out. *floor_bytes: no plan with any settings has a smaller peak. */
 typedef mp_status (*mp_best_graph)(void *data, int64_t batch, int64_t budget_bytes, mp_graph **out, int64_t *floor_bytes,
                                    mp_error *err);
 
@@ -35,8 +35,8 @@ typedef bool (*mp_fit_progress)(int64_t batch, const mp_progress *search, void *
 
 typedef struct mp_fit_request {
     mp_batch_graph graph_at;
-    /* Chooses the settings of a batch whose keep-all does not fit. NULL: all plans are of graphs of graph_at. Extra time always
-     * refers to keep-all of graph_at. */
+    /* Called for a batch whose keep-all does not fit, to choose its settings. NULL: graph_at builds the graphs of all plans.
+     * Extra time is always relative to keep-all of graph_at's graph. */
     mp_best_graph best_at;
     void *graph_data;     /* the first argument of graph_at and best_at */
     int64_t memory_bytes; /* limit of static bytes plus arena, in bytes */

@@ -24,14 +24,14 @@ typedef enum mp_card_use {
 typedef struct mp_card_search {
     const mp_workload_options *options; /* the settings of the workload */
     bool with_offsets;                  /* true: the budget limits static bytes plus arena, and plans have offsets */
-    /* for a pipeline rank. true: the stash becomes that of the plan, as in mp_workload_plan; false: the stash stays as it is */
+    /* for a pipeline rank. true: the workload's stash becomes the plan's stash, as in mp_workload_plan; false: unchanged */
     bool finds_stash;
     mp_card_use use;
 } mp_card_search;
 
 typedef struct mp_card_plan {
     mp_answer answer;     /* with finds_stash, a pipeline rank has only answer.plan */
-    int64_t budget_bytes; /* the budget of the answer: that of the request, or a smaller one with which the process fits */
+    int64_t budget_bytes; /* the budget of the answer: the request's budget, or a smaller budget with which the process fits */
     mp_needs needs;       /* memory of the process that runs the plan; without a plan, the smallest plan. process_bytes is -1 if
                              it was not computed */
     bool is_stopped;      /* true: the request's progress function has ended the search */

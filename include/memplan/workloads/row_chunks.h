@@ -46,7 +46,7 @@ mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_optio
  * `w` is loaded with choice->setting, `whole` with whole regions; if choice->n is 1, `w` has whole regions and `whole` is not
  * read. If only whole regions have a plan, exchanges the contents of `w` and `whole`, and sets choice->n to 1 and the setting
  * to "off". So the answer always belongs to `w`. The bound of the answer covers plans with any numbers of chunks, and
- * choice->other_ticks covers all numbers except those of `w`. A request->start is a plan of whole regions.
+ * choice->other_ticks covers all numbers except those of `w`. If request->start is set, it is a plan of whole regions.
  *
  * how->options are the settings of `w`. Ownership, errors and cost of a search as mp_workload_solve; at most two searches. */
 mp_status mp_row_chunks_search(mp_workload *w, mp_workload *whole, const mp_card_search *how, const mp_request *request,
@@ -59,10 +59,9 @@ typedef struct mp_row_chunks_plan {
     mp_card_plan found;
 } mp_row_chunks_plan;
 
-/* Chooses the numbers of chunks, loads the workload with them, and searches for a plan: mp_row_chunks_choose and
- * mp_row_chunks_search. `whole` keeps its contents; it is
- * loaded with how->options, whose row_chunks is "auto". Release *out with mp_row_chunks_plan_free on any status. Other
- * arguments and errors as these two functions.
+/* Chooses the numbers of chunks with mp_row_chunks_choose, loads the workload with these numbers, and searches for a plan with
+ * mp_row_chunks_search. `whole` is loaded with how->options, whose row_chunks is "auto". Its contents do not change. Release
+ * *out with mp_row_chunks_plan_free on any status. Other arguments and errors as these two functions.
  *
  *     // given: mp_workload *whole; mp_workload_options *options; const mp_request *request; mp_error *err
  *     const mp_card_search how = {.options = options, .with_offsets = true};

@@ -62,8 +62,8 @@ static bool is_apart(const mp_runs *x, mp_step issued, mp_step step)
     return false;
 }
 
-/* Runs have no order on static storages. Ends the overlap of an issued step with a step that uses a static storage which the
- * issued step writes. */
+/* Ends the overlap of an issued step with a later step that uses a static storage which the issued step writes. The list of
+ * runs does not record the order of accesses to static storages, so this check is necessary. */
 static void end_overlaps(const mp_runs *x, mp_step *steps, size_t n)
 {
     for (int t = 0; t < (int)n; t++) {

@@ -82,9 +82,9 @@ def try_budgets(budget: int, excess_of: Callable[[int], int]) -> None:
     """Try smaller and smaller budgets until a whole process fits its card, as `memplan plan` does.
 
     Args:
-        budget: the first budget.
-        excess_of: plans a step within a budget and returns by how many bytes the process exceeds the card; 0: it fits, or
-            there is no plan. The last call decides.
+        budget: the first budget, in bytes.
+        excess_of: a function that plans a step within a budget. It returns the bytes by which the process exceeds the card; 0:
+            the process fits, or there is no plan. The caller uses the plan of the last call.
     """
     raised: list[BaseException] = []
 

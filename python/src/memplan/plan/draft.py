@@ -19,9 +19,9 @@ from memplan.torch_internals.capture import is_meant
 
 
 def drafted(emission: Emission, count: Callable[..., Emitted], has_graphs: bool) -> Emitted:
-    """Return the memory that `count` finds in an emission.
+    """Return the draft of an emission, with the memory that `count` computes.
 
-    If `has_graphs`, PyTorch cuts the graphs when the plan is finished. A report needs no graphs.
+    If `has_graphs` is true, PyTorch cuts the joint graph in two when the plan is finished. A report needs no graphs.
     """
     saved, host_bytes = emission.crossing(), emission.host_bytes
     made = count(*halves_of(emission, saved), host_bytes, Time())

@@ -61,7 +61,7 @@ class GraphPlanner:
         self.outside_bytes = outside_bytes
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
-        self.copies_inputs = self.has_graphs = True  # has_graphs: PyTorch cuts the graphs of a finished plan
+        self.copies_inputs = self.has_graphs = True  # has_graphs: a finished plan has graphs, which PyTorch cuts
         # bytes reserved for other calls at the end of forward
         self.room_bytes = capture.operations[capture.boundary].workspace_bytes
         # for each set of options: the peak of the smallest plan, without outside_bytes

@@ -357,7 +357,7 @@ class Backend:
         return self.with_host(planner.again(outside), frame)
 
     def with_host(self, planner: GraphPlanner, frame: Any) -> GraphPlanner:
-        """Permit copies to the host memory that other graphs do not use. A report without communication needs no graphs."""
+        """Permit copies to the host memory that other graphs do not use. Cut no graphs for a report without communication."""
         graph = planner.capture.joint.graph
         planner.has_graphs = not self.only_report or bool(groups_in(graph) or shards_in(graph) or active_replica())
         if self.pool is not None:

@@ -1,7 +1,7 @@
-"""Partial results of sums on a GPU. If a sum has few results, PyTorch's kernel splits each of them over several blocks.
+"""Partial results of sums on a GPU. If a sum has few results, several thread blocks of PyTorch's kernel compute each result.
 
-The blocks store partial results in global memory, and count in semaphores which block is the last one. The sizes follow
-`setReduceConfig` of PyTorch's `aten/src/ATen/native/cuda/Reduce.cuh`.
+Each block stores its partial result in global memory. A semaphore counts the finished blocks, and the last block adds the partial
+results. The sizes follow `setReduceConfig` of PyTorch's `aten/src/ATen/native/cuda/Reduce.cuh`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import torch
 
 from memplan.step.stated_card import LANES, Card
 
-MOST_THREADS = 512  # of a block
-MOST_OFFSET = 2**31 - 1  # bytes; the kernel splits larger operands
-LEAST_VALUES, MOST_VALUES = 16, 256  # of one result that a thread adds
-LEAST_VECTORIZED = 128  # values of a result that are loaded as vectors
+MOST_THREADS = 512  # threads of a block
+MOST_OFFSET = 2**31 - 1  # bytes that 32 bits address; larger operands are split
+LEAST_VALUES, MOST_VALUES = 16, 256  # values that a thread adds for one result
+LEAST_VECTORIZED = 128  # fewest values of a result that threads load as vectors
 COUNTER_BYTES = 4
 Dims = list[tuple[int, int]]  # pairs of size and stride
 
@@ -30,7 +30,7 @@ def last_power(n: int) -> int:
 
 
 def merged(dims: Dims) -> Dims:
-    """Return dimensions by growing stride; neighbours that are contiguous count as one."""
+    """Return the dimensions in order of growing stride. Contiguous neighbours are merged into one dimension."""
     found: Dims = []
     for size, stride in sorted((d for d in dims if d[0] != 1), key=lambda d: d[1]):
         if found and stride == found[-1][0] * found[-1][1]:
@@ -48,7 +48,7 @@ def product(dims: Dims) -> int:
 
 
 def halved(reduced: Dims, kept: Dims, element_bytes: int) -> tuple[Dims, Dims]:
-    """Return the larger half of the operand, until 32 bits address its bytes."""
+    """Halve the operand until 32 bits address its bytes. Return the dimensions of the larger half."""
     while 1 + sum((size - 1) * stride * element_bytes for size, stride in reduced + kept) > MOST_OFFSET:
         longest = max(reduced + kept, key=lambda d: (d[0] - 1) * d[1])
         half = ceil_div(longest[0], 2), longest[1]
@@ -65,9 +65,14 @@ def vector_of_outputs(kept: Dims, reduced: Dims) -> int:
 
 
 def partial_results(x: torch.Tensor, dims: Sequence[int], element_bytes: int, sum_bytes: int, card: Card) -> list[int]:
-    """Return the bytes of partial results and of semaphores of a sum, or nothing if no result is split.
+    """Return the bytes of a sum's partial results and of its semaphores. Return an empty list if no result is split.
 
-    `dims`: reduced dimensions. `element_bytes`: of the operand. `sum_bytes`: of a partial result.
+    Args:
+        x: the operand.
+        dims: the reduced dimensions.
+        element_bytes: size of an element of the operand.
+        sum_bytes: size of a partial result.
+        card: the GPU that runs the kernel.
     """
     if x.numel() == 0 or any(stride == 0 and size > 1 for size, stride in zip(x.shape, x.stride(), strict=True)):
         return []
@@ -79,7 +84,7 @@ def partial_results(x: torch.Tensor, dims: Sequence[int], element_bytes: int, su
         return []
     reduced, kept = halved(reduced, kept, element_bytes)
     n_inputs, n_outputs = product(reduced), product(kept)
-    within = not kept or reduced[0][1] < kept[0][1]  # the threads of a warp add values of the same result
+    within = not kept or reduced[0][1] < kept[0][1]  # true: the threads of a warp add values of the same result
     vector = 1
     width, height = (n_inputs, n_outputs) if within else (n_outputs, n_inputs)
     if within and reduced[0][1] == 1 and n_inputs >= LEAST_VECTORIZED and len(reduced) == 1:
@@ -92,7 +97,7 @@ def partial_results(x: torch.Tensor, dims: Sequence[int], element_bytes: int, su
     block_width = min(width_power, LANES)
     block_height = min(height_power, most // block_width)
     block_width = min(width_power, most // block_height)
-    n_values = ceil_div(n_inputs, block_width) if within else n_inputs  # per thread
+    n_values = ceil_div(n_inputs, block_width) if within else n_inputs  # values per thread
     outputs_of_a_block = 1 if within else block_width
     if n_values < min(block_height * LEAST_VALUES, MOST_VALUES):
         return []

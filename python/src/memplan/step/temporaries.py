@@ -38,7 +38,7 @@ def in_place_form(operator: Any) -> Any:
 def temporaries(name: str, args: Any, kwargs: Any, result: Any, card: Card | None = None) -> list[int]:
     """Return the bytes of the tensors that PyTorch's kernel for GPUs allocates beside the results of an operator.
 
-    `card`: without it, partial results of sums do not count, because their number depends on the GPU.
+    Without a `card`, partial results of sums do not count, because their number depends on the GPU.
     """
     if not args or not isinstance(args[0], torch.Tensor) or args[0].device.type != "meta":
         return []
@@ -65,7 +65,7 @@ def temporaries(name: str, args: Any, kwargs: Any, result: Any, card: Card | Non
 
 
 def of_sum(x: torch.Tensor, args: Any, result: torch.Tensor, element_bytes: int, card: Card) -> list[int]:
-    """Return the partial results of a sum or mean. Half precision is summed in fp32."""
+    """Return the bytes of partial results of a sum or mean. Kernels sum half precision in fp32."""
     given = args[1] if len(args) > 1 and args[1] is not None else []
     dims = list(given) if isinstance(given, (list, tuple)) else [given]
     return partial_results(x, dims or range(x.dim()), element_bytes, max(4, result.element_size()), card)

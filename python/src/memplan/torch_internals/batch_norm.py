@@ -1,7 +1,8 @@
 """Shapes of batch normalization for fake tensors.
 
 PyTorch has no shape function for batch normalization. A capture executes 20 to 30 operators on fake tensors for each call,
-and cannot reuse results, because the operator writes running statistics. The rules here give the same tensors.
+and cannot reuse results, because the operator writes running statistics. The rules of this module return tensors with the same
+shapes, strides and types.
 """
 
 from __future__ import annotations
