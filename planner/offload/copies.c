@@ -287,6 +287,21 @@ static mp_status idle_before(const search *x, int t, int64_t *ends, int64_t *idl
     return MP_OK;
 }
 
+/* True if step k may run before the earlier step `to`, as far as results show: it uses no result of the steps in between and
+ * none of the copy in step t. The timeline judges the other rules. Without this check most attempts fail, and large plans use
+ * up their attempts at the first waits. */
+static bool may_move_ahead(const search *x, int t, int k, int to)
+{
+    const mp_alternative *a = alternative_of(x, k);
+    if (is_apart(alternative_of(x, t), a)) return false;
+    for (int j = to; j < k; j++) {
+        const mp_alternative *other = alternative_of(x, j);
+        if (touches(a, other->writes, other->n_writes) || shares(a->reads, a->n_reads, other->adds, other->n_adds))
+            return false;
+    }
+    return true;
+}
+
 /* If compute waits for the copy that step t issues, moves later compute steps into the wait. Most of them are recomputations,
  * which then cost no time. Steps from the next update on stay in place. */
 static mp_status fill_wait(search *x, int t)
@@ -297,7 +312,7 @@ static mp_status fill_wait(search *x, int t)
     for (int k = end + 1; k < x->n && k - end <= MP_COPY_TRIALS && idle > 0 && x->n_trials > 0; k++) {
         const int64_t before = x->ticks;
         if (is_update(x, k)) break;
-        if (is_copy(x, x->steps[k])) continue;
+        if (is_copy(x, x->steps[k]) || !may_move_ahead(x, t, k, end)) continue;
         move_ahead(x, k, end);
         /* the copy is now awaited one step later */
         mp_steps_issue(x->trial, t, t + 1, end + 1);

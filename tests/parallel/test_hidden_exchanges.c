@@ -228,6 +228,48 @@ TEST(an_exchange_starts_behind_another_one_on_its_link)
     mp_graph_free(graph);
 }
 
+/* 60 gradients are exchanged one after the other. A chain of 40 nodes needs the exchanged gradient. After 30 of them a node
+ * follows that needs only the gradient itself, so it can hide the exchange. If every node of the chain cost an attempt, the
+ * attempts would end after half of the exchanges. */
+TEST(every_wait_of_a_large_plan_is_filled)
+{
+    enum { LAYERS = 60, CHAIN = 40, STEPS = 2 + LAYERS * (CHAIN + 2) };
+    mp_graph *graph;
+    mp_plan *plan;
+    mp_step *steps = mp_alloc(STEPS, sizeof *steps);
+    int channel;
+    int64_t ticks;
+    bool is_faster;
+    assert_int_equal(mp_graph_new("rank", &graph, NULL), MP_OK);
+    assert_int_equal(mp_graph_channel(graph, "exchanges", &channel, NULL), MP_OK);
+    const int input = storage_of(graph, MP_KIND_INPUT, 1), output = storage_of(graph, MP_KIND_ACTIVATION, 1);
+    int gradient = storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+    node_of(graph, MP_PHASE_FORWARD, 1, input, -1, output);
+    node_of(graph, MP_PHASE_LOSS, 1, output, -1, gradient);
+    for (int l = 0; l < LAYERS; l++) {
+        int last = storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+        node_of(graph, MP_PHASE_BACKWARD, 10, gradient, -1, last)->channel = channel;
+        for (int k = 0; k < CHAIN; k++) {
+            const int next = storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+            node_of(graph, MP_PHASE_BACKWARD, 1, last, -1, next);
+            last = next;
+            if (k == 30) node_of(graph, MP_PHASE_BACKWARD, 10, gradient, -1, storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1));
+        }
+        gradient = last;
+    }
+    for (int t = 0; t < STEPS; t++) steps[t] = (mp_step){.node = t};
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    assert_int_equal(mp_plan_new(graph, "by hand", steps, STEPS, &plan, NULL), MP_OK);
+    assert_int_equal(plan->ticks, 2 + LAYERS * (CHAIN + 20));
+    const mp_request request = {.graph = graph, .budget_bytes = 100};
+    assert_int_equal(mp_copies_issue(&request, plan, steps, &is_faster, NULL), MP_OK);
+    assert_int_equal(mp_makespan(graph, steps, STEPS, NULL, &ticks, NULL), MP_OK);
+    assert_int_equal(ticks, 2 + LAYERS * (CHAIN + 10));
+    mp_free(steps);
+    mp_plan_free(plan);
+    mp_graph_free(graph);
+}
+
 /* ---- the graph of a rank ---- */
 
 static mp_workload load(const char *mesh, const char *rules, bool leaves_sums)
