@@ -3,11 +3,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
 #include "memplan/arena_solve.h"
 #include "memplan/search.h"
 #include "memplan/smallest.h"
 #include "memplan/studies/share.h"
+#include "planner/offload/state.h"
 
 typedef struct planner {
     const mp_share_plans_request *request;
@@ -127,7 +129,8 @@ static mp_status plan_within(planner *x, int64_t budget_bytes, mp_error *err)
     return take_bound(found, budget_bytes, ticks, err);
 }
 
-/* Adds keep-all, which is the fastest plan. Its ticks are also a lower bound for every budget. */
+/* Adds keep-all. Running each node once is a lower bound for every budget. Without channels beside compute it takes the time of
+ * keep-all. With channels a plan may be faster than keep-all, because compute moves into waits. */
 static mp_status plan_keep_all(planner *x, mp_error *err)
 {
     mp_share_plans *found = x->found;
@@ -142,8 +145,9 @@ static mp_status plan_keep_all(planner *x, mp_error *err)
     found->floor_bytes = answer.floor_bytes;
     found->keep_all_bytes = mp_plan_need(plan);
     found->keep_all_ticks = in_unit(x, plan->ticks, true);
+    const int64_t once = x->request->graph->has_copies ? mp_ticks_of_all(x->request->graph) : plan->ticks;
     MP_ENSURE(found->bounds = mp_alloc(1, sizeof *found->bounds), err, MP_NOMEM, "out of memory for bounds");
-    found->bounds[found->n_bounds++] = (mp_share_option){found->floor_bytes, in_unit(x, plan->ticks, false)};
+    found->bounds[found->n_bounds++] = (mp_share_option){found->floor_bytes, in_unit(x, mp_smaller(once, plan->ticks), false)};
     return take(x, &answer.smallest, err);
 }
 

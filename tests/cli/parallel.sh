@@ -2,6 +2,10 @@
 try parallel parallel gpt2-small --devices 8 --global-batch 64
 try parallel_json parallel mlp.onnx --devices 2 --global-batch 64 --device a100 --json
 try parallel_pipeline parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 16 --memory 4GiB
+try parallel_hidden_json parallel gpt2 --dim layers=2 --dim width=64 --dim heads=4 --dim feed-forward=256 --dim vocabulary=512 --dim sequence=128 --devices 2 --mesh tp=2 --device h100 --dtype bf16 --memory 6MiB --global-batch 8 --json
+holds parallel_states_the_hidden_part python3 -c "
+import json
+assert any(stage.get('hidden_seconds', 0) > 0 for mesh in json.load(open('parallel_hidden_json.stdout'))['best'] for stage in mesh['stages'])"
 try parallel_none parallel gpt2-small --devices 2 --global-batch 2 --memory 100MiB
 try parallel_explain parallel gpt2-small --devices 8 --global-batch 64 --explain dp=8
 try parallel_explain_no_mesh parallel gpt2-small --devices 8 --global-batch 64 --explain dp=3

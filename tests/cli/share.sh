@@ -16,6 +16,16 @@ try share_three share mlp.onnx fashion_cnn.onnx mlp.onnx --batch 64 --memory 30M
 try share_refused share chain.json chain.json --memory 0.5KiB -v
 try share_no_room share chain.json chain.json --memory 1KiB --reserve 2KiB -q
 try share_json share mlp.onnx fashion_cnn.onnx --batch 64 $small --json
+# jobs that are the graph of a rank: exchanges of gradients hide recomputation, and plans may be faster than keep-all
+holds a_rank_is_written "$memplan" graph gpt2 --dim layers=1 --dim width=64 --dim heads=4 --dim feed-forward=256 --dim vocabulary=512 --dim sequence=128 --batch 8 --mesh tp=2 --device h100 -o exchanging.json
+try share_rank_json share exchanging.json exchanging.json --memory 14MiB --reserve 1MiB --effort quick --solver anneal --json
+holds share_bounds_of_a_rank_hold python3 -c "
+import json
+answer = json.load(open('share_rank_json.stdout'))
+for job in answer['jobs']:
+    assert any(option['seconds'] < job['baseline_seconds'] for option in job['options']) and 'recomputation' in job
+    assert all(option['seconds'] >= job['bounds'][-1]['seconds'] for option in job['options']), job
+assert all(way['seconds'] >= way['bound_seconds'] for way in answer['ways'])"
 try share_json_refused share chain.json chain.json --memory 0.5KiB --json
 # the budgets of a split are such that plan meets them, in no more time than the split says
 holds share_agrees_with_plan sh -c "
