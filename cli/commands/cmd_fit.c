@@ -346,6 +346,7 @@ static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *f
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->talk.verbose);
     if (found->answers[MP_FIT_ANY].batch) puts("  (each of these plans was replayed and holds)");
     print_chunks(b, found);
+    if (r->best_at) screen_text(2, "  extra time is relative to keeping everything with whole regions.");
     print_other(&b->other, kept_batch(found));
     print_needs(found);
     report_accuracy(b->accuracy);
