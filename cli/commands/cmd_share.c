@@ -119,8 +119,8 @@ int cmd_share(options *o)
     int rc = EXIT_DONE;
     if (mp_row_chunks_are_open(&o->model))
         rc = usage_error(
-            "--row-chunks auto: share splits memory among plans of one graph per job, but auto has another graph for "
-            "each budget; state the numbers that 'memplan plan --row-chunks auto' chooses, such as head=8");
+            "--row-chunks auto: unsupported, because the best number depends on the memory of each job; state the number "
+            "that 'memplan plan --row-chunks auto' chooses, such as head=8");
     if (!rc) rc = memory_read(o, &memory_bytes);
     if (!rc) rc = read_steps(o, &s);
     if (!rc) rc = settle_run(o, &s);
