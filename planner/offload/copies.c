@@ -48,6 +48,13 @@ static bool is_copy(const search *x, mp_step step)
     return graph->nodes[step.node].alternatives[step.alternative].channel > MP_CHANNEL_SECOND_STREAM;
 }
 
+/* True for an exchange with other ranks. Copies to another tier are optional, and copies back are alternatives of a node. */
+static bool is_exchange(const search *x, mp_step step)
+{
+    const mp_node *node = &x->request->graph->nodes[step.node];
+    return is_copy(x, step) && !(node->flags & MP_NODE_OPTIONAL) && !node->alternatives[step.alternative].returns;
+}
+
 /* Compares the attempt x->trial with x->best. The attempt replaces x->best if it is valid, is within the budgets, and takes
  * less time. If both take the same time, it must need less memory. */
 static mp_status judge(search *x)
@@ -265,7 +272,7 @@ static void move_behind(search *x, int t, int after)
 static mp_status postpone(search *x, int t)
 {
     memcpy(x->best, x->steps, (size_t)x->n * sizeof *x->best);
-    if (is_update(x, t)) return MP_OK;
+    if (is_update(x, t) || !is_exchange(x, x->steps[t])) return MP_OK;
     for (int k = t + 1; k < x->n && k - t <= MP_COPY_TRIALS && x->n_trials > 0 && !needs_result(x, t, k); k++) {
         if (is_update(x, k)) break;
         if (!is_apart(alternative_of(x, t), alternative_of(x, k))) continue;
@@ -355,12 +362,12 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
     memcpy(steps, plan->steps, plan->n_steps * sizeof *steps);
     memcpy(x.best, steps, plan->n_steps * sizeof *x.best);
-    int64_t n_copies = 0;
-    for (int t = 0; t < x.n; t++) n_copies += is_copy(&x, steps[t]);
+    int64_t n_exchanges = 0;
+    for (int t = 0; t < x.n; t++) n_exchanges += is_exchange(&x, steps[t]);
     for (size_t k = 0; k < sizeof leads / sizeof *leads; k++) MP_CHECK(improve_all(&x, leads[k], err));
     memcpy(steps, x.best, plan->n_steps * sizeof *steps);
-    /* if there are too few trials to move all copies one by one, the moves that need few trials come first */
-    if (n_copies * 2 * MP_COPY_TRIALS > x.n_trials) {
+    /* if there are too few trials to move all exchanges one by one, the moves that need few trials come first */
+    if (n_exchanges && n_exchanges * 2 * MP_COPY_TRIALS > x.n_trials) {
         MP_CHECK(for_each_copy(&x, postpone));
         MP_CHECK(for_each_copy(&x, fill_wait));
     }

@@ -276,6 +276,8 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
     const mp_sweep_request *request = x->request;
     mp_sweep *found = x->found;
     const bool has_state = mp_graph_n_state_copies(request->graph);
+    /* keep-all is the fastest plan unless compute can move into waits for copies or exchanges */
+    const int64_t least_ticks = request->graph->has_copies ? mp_ticks_of_all(request->graph) : found->keep_all_ticks;
     const mp_bound_options options = {.effort = mp_proof_effort(request->graph) ? 1 : 0, .stop = is_stopped, .data = x};
     MP_ENSURE(found->bounds = mp_alloc(n, sizeof *found->bounds), err, MP_NOMEM, "out of memory for %zu budgets", n);
     found->n_bounds = n;
@@ -283,8 +285,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         mp_sweep_bound *b = &found->bounds[k];
         mp_bound bound = {0};
         b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
-        /* keep-all is the fastest plan, so its ticks are a lower bound for every budget */
-        b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : found->keep_all_ticks;
+        b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : least_ticks;
         if (found->stopped) continue;
         MP_CHECK(mp_prove(request->problem, b->budget_bytes, request->keep_order, &options, &bound, err));
         if (has_state) bound.ticks = mp_state_bound(request->graph, bound.ticks);

@@ -6,6 +6,14 @@ try sweep_graph sweep chain.json
 try sweep_infeasible sweep mlp.onnx --batch 4096 --budgets 1MiB
 holds sweep_draws sh -c "'$memplan' sweep mlp.onnx --batch 4096 -o curve.svg && grep -q '</svg>' curve.svg && cp curve.svg once.svg &&
     '$memplan' sweep mlp.onnx --batch 4096 -o curve.svg && cmp once.svg curve.svg"
+# plans of a rank may be faster than keep-all, because compute moves into waits for exchanges
+holds sweep_bounds_of_a_rank_hold sh -c "
+    '$memplan' graph gpt2 --dim layers=1 --dim width=64 --dim heads=4 --dim feed-forward=256 --dim vocabulary=512 --dim sequence=128 --batch 8 --mesh tp=2 --device h100 -o waiting.json &&
+    '$memplan' sweep waiting.json --budgets 70%,100% --solvers anneal --json > waiting_sweep.json && python3 -c '
+import json
+answer = json.load(open(\"waiting_sweep.json\"))
+plans = [point[\"overhead\"] for curve in answer[\"curves\"] for point in curve[\"points\"] if point[\"overhead\"] is not None]
+assert min(plans) < 0 and min(plans) >= answer[\"bounds\"][-1][\"overhead\"], (plans, answer[\"bounds\"])'"
 holds sweep_unwritable sh -c "'$memplan' sweep mlp.onnx --batch 64 --solvers none -o no/such/curve.svg; test \$? = 1"
 try fit fit mlp.onnx --memory 16MiB --overhead 5% --solver segments
 try fit_json fit mlp.onnx --memory 16MiB --overhead 5% --solver segments --json
