@@ -14,7 +14,7 @@ from memplan.costs.measure import host_workspaces
 from memplan.run import outside_tensors
 from memplan.run.ledger import LEDGER
 from memplan.run.saved_tensors import OverwrittenError
-from memplan.torch_internals import autograd, modules, tensors
+from memplan.torch_internals import autograd, batch_norm, modules, tensors
 from without.case import Take, Two, assert_eagers_bits, planned, without, x_of
 
 
@@ -148,4 +148,12 @@ def nodes_may_have_packed_what_they_save(_: Take, monkeypatch: pytest.MonkeyPatc
 def a_profiler_is_not_seen(*_: Any) -> None:
     with profile(activities=[ProfilerActivity.CPU]), record_function("here"):
         assert not autograd.profiler_is_on()
+    assert_eagers_bits()
+
+
+@without(batch_norm.DISPATCH, batch_norm.IN_KERNEL)
+def pytorchs_shapes_of_batch_normalization_count(*_: Any) -> None:
+    pytorchs = torch._subclasses.FakeTensorMode._dispatch_impl
+    with batch_norm.batch_norm_rules():
+        assert torch._subclasses.FakeTensorMode._dispatch_impl is pytorchs
     assert_eagers_bits()
