@@ -1,24 +1,17 @@
 /* card_plan.c - searches for plans of a workload until the whole process fits its card. */
 #include "memplan/workloads/card_plan.h"
 
-#include <math.h>
-#include <string.h>
-
-#include "estimator/base/clock.h"
-#include "memplan/arena_solve.h"
+#include "executor/workload/searches.h"
 #include "memplan/ranks/rank_plan.h"
-#include "memplan/smallest.h"
 #include "memplan/studies/card_budget.h"
 #include "memplan/workloads/workload_needs.h"
 
 typedef struct trials {
-    mp_workload *workload;
+    mp_searches searches;
     const mp_card_search *how;
-    const mp_request *asked;
-    bool finds_stash, is_stopped; /* is_stopped: true if the caller has ended the search */
-    double start;                 /* time at which the searches began, by mp_clock_now */
-    bool has_fitting;             /* true: the process of `best` fits the card */
-    mp_card_plan *best;           /* the result so far */
+    bool finds_stash;
+    bool has_fitting;   /* true: the process of `best` fits the card */
+    mp_card_plan *best; /* the result so far */
 } trials;
 
 void mp_card_plan_free(mp_card_plan *plan)
@@ -27,27 +20,11 @@ void mp_card_plan_free(mp_card_plan *plan)
     *plan = (mp_card_plan){0};
 }
 
-/* Calls the caller's progress function, if there is one. Sets is_stopped if that function ends the search. */
-static bool pass_on(const mp_progress *now, void *data)
-{
-    trials *x = data;
-    if (x->asked->progress && !x->asked->progress(now, x->asked->progress_data)) x->is_stopped = true;
-    return !x->is_stopped;
-}
-
 static mp_status search_once(trials *x, mp_card_plan *out, mp_error *err)
 {
-    mp_request request = *x->asked;
-    request.graph = x->workload->graph;
-    request.problem = x->workload->problem;
-    request.budget_bytes = out->budget_bytes;
-    request.progress = pass_on;
-    request.progress_data = x;
-    memcpy(request.tier_bytes, x->workload->tier_bytes, sizeof request.tier_bytes);
-    if (request.time_limit > 0)
-        request.time_limit = fmax(request.time_limit - (mp_clock_now() - x->start), request.time_limit / 10);
-    if (x->finds_stash) return mp_workload_plan(x->workload, &request, x->how->with_offsets, &out->answer.plan, err);
-    return (x->how->with_offsets ? mp_solve_with_arena : mp_solve_or_smallest)(&request, &out->answer, err);
+    if (!x->finds_stash) return mp_searches_solve(&x->searches, out->budget_bytes, x->how->with_offsets, &out->answer, err);
+    const mp_request request = mp_searches_next(&x->searches, out->budget_bytes);
+    return mp_workload_plan(x->searches.workload, &request, x->how->with_offsets, &out->answer.plan, err);
 }
 
 /* Computes the memory of the process that runs the plan. If there is no plan, computes it for the smallest plan. */
@@ -56,7 +33,7 @@ static mp_status find_needs(const trials *x, mp_card_plan *out, mp_error *err)
     const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
     out->needs = (mp_needs){.process_bytes = -1, .likely_bytes = -1};
     if (!plan || x->how->use == MP_CARD_UNUSED) return MP_OK;
-    return mp_workload_needs_of_plan(x->workload, x->how->options, plan, &out->needs, err);
+    return mp_workload_needs_of_plan(x->searches.workload, x->how->options, plan, &out->needs, err);
 }
 
 /* Searches within a budget. The result replaces `best`, with one exception: the process of `best` fits the card, and the
@@ -69,8 +46,7 @@ static mp_status try_budget(void *data, int64_t budget_bytes, int64_t *excess_by
     MP_CHECK(find_needs(x, &now, err));
     const bool is_known = x->how->use == MP_CARD_FILLED && now.answer.plan && now.needs.card_bytes > 0;
     if (is_known) *excess_bytes = now.needs.likely_bytes - now.needs.card_bytes;
-    *goes_on = !x->is_stopped;
-    x->best->is_stopped = now.is_stopped = x->is_stopped;
+    *goes_on = !x->searches.is_stopped;
     const bool fits = now.answer.plan && *excess_bytes <= 0;
     if (x->has_fitting && !fits) return MP_OK;
     x->has_fitting = fits;
@@ -83,12 +59,12 @@ static mp_status try_budget(void *data, int64_t budget_bytes, int64_t *excess_by
 mp_status mp_workload_solve(mp_workload *w, const mp_card_search *how, const mp_request *request, mp_card_plan *out,
                             mp_error *err)
 {
-    trials x = {.workload = w,
+    trials x = {.searches = mp_searches_begin(w, request),
                 .how = how,
-                .asked = request,
                 .finds_stash = how->finds_stash && w->rank.shape.n_ranks > 0,
-                .start = mp_clock_now(),
                 .best = out};
     *out = (mp_card_plan){.budget_bytes = request->budget_bytes};
-    return mp_card_budget(request->budget_bytes, x.finds_stash, try_budget, &x, err);
+    const mp_status st = mp_card_budget(request->budget_bytes, x.finds_stash, try_budget, &x, err);
+    out->is_stopped = x.searches.is_stopped;
+    return st;
 }

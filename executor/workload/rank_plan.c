@@ -13,11 +13,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/base/clock.h"
+#include "executor/workload/searches.h"
 #include "executor/workload/workload.h"
 #include "executor/workload/workload_mesh.h"
 #include "memplan/arena.h"
-#include "memplan/arena_solve.h"
 #include "memplan/check.h"
 #include "memplan/smallest.h"
 
@@ -25,10 +24,8 @@
 enum { GUESSES = 8, FINENESS = 100 };
 
 typedef struct rank_search {
-    mp_workload *workload;
-    const mp_request *asked;
-    bool with_offsets, is_stopped; /* is_stopped: true if the caller has ended the search */
-    double start;                  /* time at which the search began, by mp_clock_now */
+    mp_searches searches;
+    bool with_offsets;
     int64_t budget_bytes;
     int n_chunks;
     int64_t *keep_all; /* per chunk: bytes of its stash in keep-all */
@@ -78,14 +75,14 @@ static int64_t guess_for(const rank_search *x)
 static mp_status with_exact_stash(rank_search *x, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *made = NULL;
-    MP_CHECK(mp_rank_held_bytes(&x->workload->rank, plan->steps, plan->n_steps, x->found, err));
-    MP_CHECK(mp_workload_hold(x->workload, x->found, err));
-    MP_CHECK(mp_plan_new(x->workload->graph, plan->solver, plan->steps, plan->n_steps, &made, err));
+    MP_CHECK(mp_rank_held_bytes(&x->searches.workload->rank, plan->steps, plan->n_steps, x->found, err));
+    MP_CHECK(mp_workload_hold(x->searches.workload, x->found, err));
+    MP_CHECK(mp_plan_new(x->searches.workload->graph, plan->solver, plan->steps, plan->n_steps, &made, err));
     made->seed = plan->seed;
     if (x->with_offsets) {
         const mp_arena_options options = {.capacity_bytes = x->budget_bytes - made->static_bytes,
-                                          .tier_bytes = x->workload->tier_bytes};
-        MP_CHECK(mp_arena_layout_within(x->workload->graph, made, &options, err));
+                                          .tier_bytes = x->searches.workload->tier_bytes};
+        MP_CHECK(mp_arena_layout_within(x->searches.workload->graph, made, &options, err));
     }
     *out = made;
     made = NULL;
@@ -108,48 +105,24 @@ static mp_status remember(rank_search *x, const mp_plan *plan, mp_error *err)
     return MP_OK;
 }
 
-/* Passes the progress of one search on to the caller, and records that the caller ends the search. */
-static bool pass_on(const mp_progress *now, void *data)
-{
-    rank_search *x = data;
-    if (x->asked->progress && !x->asked->progress(now, x->asked->progress_data)) x->is_stopped = true;
-    return !x->is_stopped;
-}
-
-/* Returns the caller's request for the workload's present graph, with the remaining time of its time limit, but at least a
- * tenth of the limit. */
-static mp_request request_now(rank_search *x)
-{
-    mp_request r = *x->asked;
-    r.graph = x->workload->graph;
-    r.problem = x->workload->problem;
-    r.budget_bytes = x->budget_bytes;
-    r.progress = pass_on;
-    r.progress_data = x;
-    memcpy(r.tier_bytes, x->workload->tier_bytes, sizeof r.tier_bytes);
-    if (r.time_limit > 0) r.time_limit = fmax(r.time_limit - (mp_clock_now() - x->start), r.time_limit / 10);
-    return r;
-}
-
 /* Searches for a plan with the guessed stash. *needed is the smallest guess that is sufficient for the plan found; -1: no plan
  * was found. */
 static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_error *err)
 {
     const int64_t most = most_of(x, x->keep_all);
     for (int c = 0; c < x->n_chunks; c++) x->guessed[c] = share_of(x->keep_all[c], guess, most);
-    MP_CHECK(mp_workload_hold(x->workload, x->guessed, err));
+    MP_CHECK(mp_workload_hold(x->searches.workload, x->guessed, err));
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     int64_t floor_bytes;
     *needed = -1;
-    MP_CHECK(mp_problem_floor(x->workload->problem, &floor_bytes, NULL, err));
+    MP_CHECK(mp_problem_floor(x->searches.workload->problem, &floor_bytes, NULL, err));
     if (floor_bytes > x->budget_bytes) return MP_OK;
-    const mp_request request = request_now(x);
-    const mp_status st = (x->with_offsets ? mp_solve_with_arena : mp_solve_or_smallest)(&request, &answer, err);
+    const mp_status st = mp_searches_solve(&x->searches, x->budget_bytes, x->with_offsets, &answer, err);
     if (st == MP_LIMIT) return MP_OK;
     MP_CHECK(st);
     const mp_plan *plan = answer.plan;
     if (!plan) return MP_OK;
-    MP_CHECK(mp_rank_held_bytes(&x->workload->rank, plan->steps, plan->n_steps, x->found, err));
+    MP_CHECK(mp_rank_held_bytes(&x->searches.workload->rank, plan->steps, plan->n_steps, x->found, err));
     int64_t lacks = 0;
     for (int c = 0; c < x->n_chunks; c++)
         if (x->found[c] - x->guessed[c] > lacks) lacks = x->found[c] - x->guessed[c];
@@ -177,8 +150,8 @@ static mp_status find_smallest(rank_search *x, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
     memset(x->guessed, 0, (size_t)x->n_chunks * sizeof *x->guessed);
-    MP_CHECK(mp_workload_hold(x->workload, x->guessed, err));
-    const mp_request request = request_now(x);
+    MP_CHECK(mp_workload_hold(x->searches.workload, x->guessed, err));
+    const mp_request request = mp_searches_next(&x->searches, x->budget_bytes);
     MP_CHECK(mp_smallest_plan(&request, x->with_offsets, &smallest, err));
     return with_exact_stash(x, smallest, out, err);
 }
@@ -200,7 +173,7 @@ static mp_status search(rank_search *x, const keep_all_rank *rank, mp_error *err
     int64_t low = 0, high = rank->held_bytes, needed;
     const bool fits = rank->peak_bytes <= x->budget_bytes;
     int64_t guess = fits || !high ? high : first_guess(x, high, rank->in_flight, rank->peak_bytes);
-    for (int k = 0; k < GUESSES && !x->is_stopped; k++) {
+    for (int k = 0; k < GUESSES && !x->searches.is_stopped; k++) {
         MP_CHECK(search_with(x, guess, &needed, err));
         /* the search ends if the rank needs no stash, or if keep-all fits and nothing has to be recomputed */
         if (!high || (fits && x->best)) break;
@@ -212,18 +185,18 @@ static mp_status search(rank_search *x, const keep_all_rank *rank, mp_error *err
         if (high - low <= x->budget_bytes / FINENESS) break;
         guess = needed > low && needed < high ? needed : low + (high - low) / 2;
     }
-    if (!x->best && !x->is_stopped) MP_CHECK(search_with(x, rank->held_bytes, &needed, err));
-    return x->best || x->is_stopped ? MP_OK : try_smallest(x, err);
+    if (!x->best && !x->searches.is_stopped) MP_CHECK(search_with(x, rank->held_bytes, &needed, err));
+    return x->best || x->searches.is_stopped ? MP_OK : try_smallest(x, err);
 }
 
 /* Moves the best plan to *out, and sets the stash to exactly the bytes that it needs. */
 static mp_status take_best(rank_search *x, mp_plan **out, mp_error *err)
 {
-    MP_CHECK(mp_workload_hold(x->workload, x->held, err));
+    MP_CHECK(mp_workload_hold(x->searches.workload, x->held, err));
     x->best->budget_bytes = x->budget_bytes;
-    MP_CHECK(mp_problem_floor(x->workload->problem, &x->best->floor_bytes, NULL, err));
-    MP_CHECK(mp_plan_check(x->workload->graph, x->best, err));
-    MP_CHECK(mp_workload_check_held(x->workload, x->best->steps, x->best->n_steps, err));
+    MP_CHECK(mp_problem_floor(x->searches.workload->problem, &x->best->floor_bytes, NULL, err));
+    MP_CHECK(mp_plan_check(x->searches.workload->graph, x->best, err));
+    MP_CHECK(mp_workload_check_held(x->searches.workload, x->best->steps, x->best->n_steps, err));
     *out = x->best;
     x->best = NULL;
     return MP_OK;
@@ -231,10 +204,8 @@ static mp_status take_best(rank_search *x, mp_plan **out, mp_error *err)
 
 static mp_status start(rank_search *x, mp_workload *w, const mp_request *asked, bool with_offsets, mp_error *err)
 {
-    *x = (rank_search){.workload = w,
-                       .asked = asked,
+    *x = (rank_search){.searches = mp_searches_begin(w, asked),
                        .with_offsets = with_offsets,
-                       .start = mp_clock_now(),
                        .budget_bytes = asked->budget_bytes,
                        .n_chunks = w->rank.shape.n_chunks,
                        .pool = mp_pool_new()};
@@ -249,10 +220,9 @@ static mp_status start(rank_search *x, mp_workload *w, const mp_request *asked, 
 /* Searches for a plan of a graph without a stash. */
 static mp_status plan_alone(mp_workload *w, const mp_request *asked, bool with_offsets, mp_plan **out, mp_error *err)
 {
-    rank_search x = {.workload = w, .asked = asked, .budget_bytes = asked->budget_bytes, .start = mp_clock_now()};
+    mp_searches x = mp_searches_begin(w, asked);
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
-    const mp_request request = request_now(&x);
-    MP_CHECK((with_offsets ? mp_solve_with_arena : mp_solve_or_smallest)(&request, &answer, err));
+    MP_CHECK(mp_searches_solve(&x, asked->budget_bytes, with_offsets, &answer, err));
     *out = answer.plan;
     answer.plan = NULL;
     return MP_OK;
