@@ -54,7 +54,7 @@ static mp_fit_depth depth_of(int means)
 static bool fits(const mp_fit_study *x, const mp_fit_trial *t, int means)
 {
     if (means == BY_FLOOR) return t->floor_bytes <= x->plan_limit;
-    if (means == MP_FIT_KEEP_ALL) return t->kept_bytes <= x->request->memory_bytes;
+    if (means == MP_FIT_KEEP_ALL) return t->kept.bytes <= x->request->memory_bytes;
     if (t->peak_bytes < 0) return false;
     return means == MP_FIT_ANY || mp_fit_is_quick_enough(x, t);
 }
@@ -96,7 +96,7 @@ typedef struct span {
     int64_t end; /* no batch from this one on is tried */
     /* weights of `low` and `high` in the Illinois rule: if two successive trials do not move an end, its weight is halved */
     double low_weight, high_weight;
-    int last; /* 1: the last trial fitted, -1: it did not, 0: there was no mp_fit_trial */
+    int last; /* 1: the last trial fitted, -1: it did not, 0: there was no trial */
     phase phase;
     /* distance of the next batch to try: from `low` if positive, from `high` if negative; 0: not known. For recomputation
      * within the allowed time: the distance doubles after a batch that fits, grows fourfold after one that fits by a second
@@ -109,7 +109,7 @@ typedef struct span {
 static double excess(const mp_fit_study *x, const mp_fit_trial *t, int means)
 {
     if (!t) return NAN;
-    if (means == MP_FIT_KEEP_ALL) return (double)(t->kept_bytes - x->request->memory_bytes);
+    if (means == MP_FIT_KEEP_ALL) return (double)(t->kept.bytes - x->request->memory_bytes);
     if (means == BY_FLOOR) return (double)(t->floor_bytes - x->plan_limit);
     return t->peak_bytes >= 0 ? mp_fit_overhead_of(t) - x->request->overhead : NAN;
 }
@@ -221,7 +221,7 @@ static mp_status close_in(mp_fit_study *x, int means, int64_t low, int64_t end, 
  * batch of the trial, and at most `most`. */
 static int64_t grown(const mp_fit_study *x, const mp_fit_trial *t, int means, int64_t most)
 {
-    const int64_t bytes = (means == BY_FLOOR ? t->floor_bytes : t->kept_bytes) - t->static_bytes;
+    const int64_t bytes = (means == BY_FLOOR ? t->floor_bytes : t->kept.bytes) - t->static_bytes;
     const int64_t limit = means == BY_FLOOR ? x->plan_limit : x->request->memory_bytes;
     const double at = (double)(limit - t->static_bytes) / (double)(bytes > 0 ? bytes : 1) * (double)t->batch;
     if (t->batch > most / 2 || at >= (double)most) return most;
@@ -257,12 +257,12 @@ static mp_fit_answer answer_of(const mp_fit_study *x, mp_fit_means means, int64_
         a.overhead = keeps ? 0 : mp_fit_overhead_of(t);
         a.seconds = (double)(keeps ? t->baseline_ticks : t->ticks) * t->tick_seconds;
         a.solver = keeps ? mp_fit_solver_name("none") : t->solver;
-        a.is_of_best_at = !keeps && t->is_of_chosen;
+        a.is_of_best_at = !keeps && t->chosen;
     }
     if (a.batch >= most) a.end = MP_FIT_MOST_MET;
     if (a.batch >= most || !next || !is_judged(x, next, means)) return a;
     a.next_floor_bytes = next->floor_bytes;
-    a.next_smallest_bytes = means == MP_FIT_KEEP_ALL ? next->kept_bytes : next->smallest_bytes;
+    a.next_smallest_bytes = means == MP_FIT_KEEP_ALL ? next->kept.bytes : next->smallest_bytes;
     if (means != MP_FIT_KEEP_ALL && next->peak_bytes >= 0) a.next_overhead = mp_fit_overhead_of(next);
     if (next->is_chosen && next->floor_bytes > x->plan_limit)
         a.end = MP_FIT_PROVED;

@@ -46,7 +46,6 @@ static mp_status without_recompute(const mp_fit_study *x, const mp_graph *graph,
     MP_CHECK(mp_solve_with_arena(&request, &answer, err));
     MP_CHECK(mp_fit_measure_of(x->request, graph, answer.smallest, &t->kept, err));
     t->floor_bytes = t->own_floor_bytes = answer.floor_bytes;
-    t->kept_bytes = t->kept.bytes;
     t->found = t->kept;
     t->baseline_ticks = answer.smallest->baseline_ticks;
     t->static_bytes = answer.smallest->static_bytes;
@@ -101,20 +100,21 @@ static mp_status record(const mp_fit_study *x, const mp_graph *graph, mp_fit_tri
                         const mp_fit_measure *found, mp_error *err)
 {
     const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
-    const bool is_first = !t->n_searches++;
-    if (!is_first && (!answer->plan || (t->peak_bytes >= 0 && t->ticks <= plan->ticks))) return MP_OK;
+    const bool is_first = !t->n_searches++, has_plan = answer->plan && mp_fit_has_room(x->request, found);
+    if (!is_first && (!has_plan || (t->peak_bytes >= 0 && t->ticks <= plan->ticks))) return MP_OK;
     size_t capacity = t->n_steps;
     if (!mp_grow(&t->steps, &capacity, plan->n_steps, sizeof *t->steps))
         return MP_FAIL(err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
     memcpy(t->steps, plan->steps, plan->n_steps * sizeof *t->steps);
     t->n_steps = plan->n_steps;
     t->found = *found;
-    const bool has_plan = answer->plan && mp_fit_has_room(x->request, found);
     t->smallest_bytes = found->plan_bytes;
     t->peak_bytes = has_plan ? t->smallest_bytes : -1;
     t->ticks = has_plan ? plan->ticks : -1;
     t->solver = mp_fit_solver_name(plan->solver);
-    t->is_of_chosen = graph == t->chosen;
+    if (!has_plan || graph == t->chosen) return MP_OK;
+    mp_graph_free(t->chosen); /* the graph of graph_at has the faster plan */
+    t->chosen = NULL;
     return MP_OK;
 }
 
@@ -160,7 +160,7 @@ static mp_status add_trial(mp_fit_study *x, int64_t batch, mp_graph **graph, mp_
     made.is_chosen = !x->request->best_at;
     *out = &x->trials[x->n_trials++];
     **out = made;
-    if (made.kept_bytes > x->request->memory_bytes) return MP_OK;
+    if (made.kept.bytes > x->request->memory_bytes) return MP_OK;
     /* if keep-all fits, no search is needed, because no plan is faster */
     (*out)->peak_bytes = (*out)->smallest_bytes = made.kept.plan_bytes;
     (*out)->ticks = made.baseline_ticks;
@@ -185,11 +185,7 @@ static mp_status search_graphs(mp_fit_study *x, mp_graph **graph, mp_fit_trial *
     if (t->chosen) MP_CHECK(search(x, t->chosen, t, how, err));
     if (t->chosen && (mp_fit_is_quick_enough(x, t) || x->stopped || t->own_floor_bytes > x->plan_limit)) return MP_OK;
     if (!*graph) MP_CHECK(x->request->graph_at(x->request->graph_data, t->batch, graph, err));
-    MP_CHECK(search(x, *graph, t, how, err));
-    if (t->peak_bytes < 0 || t->is_of_chosen) return MP_OK;
-    mp_graph_free(t->chosen); /* further searches use the graph that has the faster plan */
-    t->chosen = NULL;
-    return MP_OK;
+    return search(x, *graph, t, how, err);
 }
 
 mp_status mp_fit_try(mp_fit_study *x, int64_t batch, mp_fit_depth how, const mp_fit_trial **out, mp_error *err)

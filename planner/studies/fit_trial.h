@@ -6,12 +6,13 @@
 
 /* One batch size that was tried, with its results. */
 typedef struct mp_fit_trial {
-    int64_t batch, static_bytes, kept_bytes /* kept_bytes: memory that keep-all needs */;
+    int64_t batch, static_bytes;
     /* own_floor_bytes: floor of the graph of graph_at. floor_bytes: the same until is_chosen is set; then the floor of all
      * graphs of the batch */
     int64_t floor_bytes, own_floor_bytes;
-    bool is_chosen;             /* true: best_at was called, or the request has none */
-    mp_graph *chosen;           /* the graph that best_at returned; NULL: the graph of graph_at is the best */
+    bool is_chosen; /* true: best_at was called, or the request has none */
+    /* the graph that best_at returned; NULL: the graph of graph_at. If a plan fits, it is a plan of this graph */
+    mp_graph *chosen;
     mp_fit_measure kept, found; /* memory of keep-all, and of the plan to which peak_bytes refers */
     int64_t baseline_ticks;
     double tick_seconds;
@@ -21,7 +22,6 @@ typedef struct mp_fit_trial {
      * smallest_bytes: the same, but if no plan fits, the memory of the smallest plan. ticks: time of the plan */
     int64_t smallest_bytes, peak_bytes, ticks;
     const char *solver; /* the searcher's name */
-    bool is_of_chosen;  /* true: the plan is of the graph that best_at returned */
     mp_step *steps;     /* steps of the plan, or of the smallest plan if no plan fits; NULL: no search was made */
     size_t n_steps;
 } mp_fit_trial;
