@@ -83,7 +83,7 @@ static int64_t hidden_by(const mp_graph *graph, const mp_chain_run *run, size_t 
         if (node->collective && node->collective->n_legs) ticks = 0;
         most = mp_larger(most, ticks);
     }
-    return most < exchange->alternatives->ticks ? most : exchange->alternatives->ticks;
+    return mp_smaller(most, exchange->alternatives->ticks);
 }
 
 static int64_t hidden_ticks(const mp_graph *graph, const mp_chain_run *run)

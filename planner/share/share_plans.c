@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "estimator/base/integers.h"
 #include "estimator/base/memory.h"
 #include "memplan/arena_solve.h"
 #include "memplan/search.h"
@@ -129,8 +128,8 @@ static mp_status plan_within(planner *x, int64_t budget_bytes, mp_error *err)
     return take_bound(found, budget_bytes, ticks, err);
 }
 
-/* Adds keep-all. Running each node once is a lower bound for every budget. Without channels beside compute it takes the time of
- * keep-all. With channels a plan may be faster than keep-all, because compute moves into waits. */
+/* Adds keep-all. Running each node once is a lower bound for every budget. With channels beside compute, a plan may be faster
+ * than keep-all, because compute moves into waits. */
 static mp_status plan_keep_all(planner *x, mp_error *err)
 {
     mp_share_plans *found = x->found;
@@ -145,9 +144,9 @@ static mp_status plan_keep_all(planner *x, mp_error *err)
     found->floor_bytes = answer.floor_bytes;
     found->keep_all_bytes = mp_plan_need(plan);
     found->keep_all_ticks = in_unit(x, plan->ticks, true);
-    const int64_t once = x->request->graph->has_copies ? mp_ticks_of_all(x->request->graph) : plan->ticks;
+    const int64_t once = mp_ticks_of_all(x->request->graph);
     MP_ENSURE(found->bounds = mp_alloc(1, sizeof *found->bounds), err, MP_NOMEM, "out of memory for bounds");
-    found->bounds[found->n_bounds++] = (mp_share_option){found->floor_bytes, in_unit(x, mp_smaller(once, plan->ticks), false)};
+    found->bounds[found->n_bounds++] = (mp_share_option){found->floor_bytes, in_unit(x, once, false)};
     return take(x, &answer.smallest, err);
 }
 
