@@ -39,7 +39,7 @@ static int read_fit_options(options *o, int64_t *memory_bytes, bool *needs_decid
     const char *why;
     mp_budget share;
     options_take_card(o);
-    int rc = memory_read(o, memory_bytes);
+    const int rc = memory_read(o, memory_bytes);
     if (rc) return rc;
     if (!mp_budget_parse(o->search.overhead, &share, &why) ||
         (share.kind != MP_BUDGET_OF_PEAK && !is_plain_number(o->search.overhead)))

@@ -11,7 +11,6 @@
 #include "cli/reports/share.h"
 #include "estimator/base/quantities.h"
 #include "memplan/workloads/other_rules.h"
-#include "memplan/workloads/row_chunks.h"
 
 static mp_share_way way_named(const char *name)
 {
@@ -116,11 +115,7 @@ int cmd_share(options *o)
         return EXIT_NO;
     }
     options_take_card(o);
-    int rc = EXIT_DONE;
-    if (mp_row_chunks_are_open(&o->model))
-        rc = usage_error(
-            "--row-chunks auto: unsupported, because the best number depends on the memory of each job; state the number "
-            "that 'memplan plan --row-chunks auto' chooses, such as head=8");
+    int rc = refuse_open_chunks(o);
     if (!rc) rc = memory_read(o, &memory_bytes);
     if (!rc) rc = read_steps(o, &s);
     if (!rc) rc = settle_run(o, &s);

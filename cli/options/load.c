@@ -11,7 +11,8 @@
 int refuse_open_chunks(const options *o)
 {
     if (!mp_row_chunks_are_open(&o->model)) return EXIT_DONE;
-    return usage_error("--row-chunks auto applies to plan and fit; state numbers, such as --row-chunks head=8");
+    return usage_error("--row-chunks auto applies to plan and fit, because the best numbers differ between budgets; state the "
+                       "numbers that 'memplan plan --row-chunks auto' chooses, such as head=8");
 }
 
 mp_status refuse_model_options(const char *path, const options *o, mp_error *err)

@@ -6,7 +6,6 @@
 
 #include "cli/options/options.h"
 #include "cli/reports/budget_bytes.h"
-#include "estimator/training/row_runs.h"
 #include "executor/workload/workload.h"
 #include "memplan/budget.h"
 #include "memplan/floor.h"
@@ -105,9 +104,8 @@ mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, m
 
 /* True if the budget is below the floor, so that no search is needed to refuse it. */
 bool is_below_floor(const outcome *out);
-/* Returns a JSON object with the number of chunks of rows per kind of region. NULL: all regions are whole. */
-json_t *plan_chunks_json(const int n[MP_N_CHUNK_KINDS]);
-/* As plan_chunks_json, for a setting such as "head=8". Without a setting, returns NULL. */
+/* Returns a JSON object with the number of chunks of rows per kind of region, from a setting such as "head=8". NULL: there is
+ * no setting, or all regions are whole. */
 json_t *chunk_setting_json(const char *setting);
 /* True if the answer has no plan, and it is proved that none exists. */
 bool is_refused(const outcome *out);

@@ -125,7 +125,8 @@ static void print_row_chunks(const outcome *out)
     if (out->row_chunks.n == 1) screen_row("  no chunks of rows: memplan found no faster plan with chunks");
 }
 
-json_t *plan_chunks_json(const int n[MP_N_CHUNK_KINDS])
+/* Returns a JSON object with the number of chunks per kind of region; NULL: all regions are whole. */
+static json_t *chunks_json(const int n[MP_N_CHUNK_KINDS])
 {
     json_t *json = NULL;
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) {
@@ -138,14 +139,14 @@ json_t *plan_chunks_json(const int n[MP_N_CHUNK_KINDS])
 json_t *chunk_setting_json(const char *setting)
 {
     int n[MP_N_CHUNK_KINDS];
-    return setting && mp_chunk_numbers_read(setting, n, NULL) == MP_OK ? plan_chunks_json(n) : NULL;
+    return setting && mp_chunk_numbers_read(setting, n, NULL) == MP_OK ? chunks_json(n) : NULL;
 }
 
 static json_t *row_chunks_json(const mp_workload *w)
 {
     int n[MP_N_CHUNK_KINDS];
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) n[k] = mp_chunk_numbers_of(w, (mp_chunk_kind)k);
-    return plan_chunks_json(n);
+    return chunks_json(n);
 }
 
 static mp_status print_fitting(const outcome *out, mp_error *err)

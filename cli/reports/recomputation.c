@@ -3,6 +3,7 @@
 
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "estimator/graph/collective.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "memplan/makespan.h"
@@ -12,8 +13,8 @@ static bool blocks(const mp_graph *graph)
 {
     for (size_t v = 0; v < graph->n_nodes; v++) {
         const mp_node *node = &graph->nodes[v];
-        const mp_collective_record *r = node->collective;
-        if (r && r->n_legs && r->legs[0].dim == MP_DIM_TP && node->alternatives->channel == MP_CHANNEL_COMPUTE) return true;
+        if (mp_collective_leg_over(node->collective, MP_DIM_TP) && node->alternatives->channel == MP_CHANNEL_COMPUTE)
+            return true;
     }
     return false;
 }
