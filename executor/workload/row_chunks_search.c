@@ -5,7 +5,7 @@
 #include "estimator/base/integers.h"
 #include "memplan/workloads/row_chunks.h"
 
-static void exchange(mp_workload *a, mp_workload *b)
+static void swap(mp_workload *a, mp_workload *b)
 {
     const mp_workload before = *a;
     *a = *b;
@@ -26,7 +26,7 @@ static mp_status search_whole(mp_workload *w, mp_workload *whole, const mp_card_
     mp_card_plan_free(out);
     *out = other;
     other = (mp_card_plan){0};
-    exchange(w, whole);
+    swap(w, whole);
     choice->n = 1;
     snprintf(choice->setting, sizeof choice->setting, "off");
     return MP_OK;
@@ -66,7 +66,7 @@ mp_status mp_row_chunks_solve(mp_workload *whole, const mp_card_search *how, con
     MP_CHECK(mp_workload_load(whole->path, &options, &out->own, err));
     MP_CHECK(mp_row_chunks_search(&out->own, whole, &chosen, request, &out->choice, &out->found, err));
     if (out->choice.n > 1) return MP_OK;
-    exchange(&out->own, whole);
+    swap(&out->own, whole);
     mp_workload_free(&out->own);
     out->own = (mp_workload){0};
     return MP_OK;

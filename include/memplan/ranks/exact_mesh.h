@@ -30,10 +30,10 @@ typedef struct mp_exact_mesh {
 mp_status mp_exact_mesh_judge(void *data, mp_mesh_choice *choice, mp_error *err);
 
 /* Searches for meshes as mp_meshes_search. While the process of the best mesh's fullest rank exceeds its card, searches again
- * with less memory for tensors, at most three times. Each time, request->memory_bytes and mesh->memory_bytes decrease by the
- * excess. *withheld_bytes is the total decrease. The judge and judge_data of the request are mp_exact_mesh_judge and `mesh`, or
+ * with less memory for tensors. Each time, request->memory_bytes and mesh->memory_bytes decrease by the excess in bytes.
+ * *withheld_bytes is the total decrease. The judge and judge_data of the request are mp_exact_mesh_judge and `mesh`, or
  * NULL. Without a judge, processes are unknown. The estimated process counts without a margin if no measured job resembles it.
- * Release *out with mp_meshes_free. Errors as mp_meshes_search. */
+ * Release *out with mp_meshes_free. Errors as mp_meshes_search. Cost: at most three searches. */
 mp_status mp_exact_mesh_search(mp_meshes_request *request, mp_exact_mesh *mesh, int64_t *withheld_bytes, mp_meshes **out,
                                mp_error *err);
 

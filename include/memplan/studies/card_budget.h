@@ -15,7 +15,8 @@
 #include "memplan/error.h"
 
 /* The caller's function that tries a budget in bytes. *excess_bytes receives the bytes by which the process of the plan exceeds
- * its card; 0 or less: it fits, or no plan was found. Set *goes_on to false to end the trials; it is true before the call. */
+ * its card; 0 or less: it fits, or no plan was found. Set *goes_on to false to end the trials. Before the call, *excess_bytes
+ * is 0 and *goes_on is true. */
 typedef mp_status (*mp_card_trial)(void *data, int64_t budget_bytes, int64_t *excess_bytes, bool *goes_on, mp_error *err);
 
 /* Tries budget_bytes. If the process exceeds its card, tries up to three smaller budgets. As long as every trial had an excess,

@@ -25,7 +25,8 @@ typedef mp_status (*mp_batch_graph)(void *data, int64_t batch, mp_graph **out, m
 
 /* The caller's function that chooses other settings of a batch, such as chunks of rows. It chooses the settings with the
  * fastest plan within budget_bytes. *out is the graph with these settings; NULL: the graph of graph_at is the best. The caller
- * of the function releases *out. *floor_bytes: no plan with any settings has a smaller peak. */
+ * of the function releases *out with mp_graph_free. *floor_bytes: no plan with any settings has a smaller peak. Its errors end
+ * the study. */
 typedef mp_status (*mp_best_graph)(void *data, int64_t batch, int64_t budget_bytes, mp_graph **out, int64_t *floor_bytes,
                                    mp_error *err);
 

@@ -61,7 +61,7 @@ typedef struct mp_row_chunks_plan {
 
 /* Chooses the numbers of chunks with mp_row_chunks_choose, loads the workload with these numbers, and searches for a plan with
  * mp_row_chunks_search. `whole` is loaded with how->options, whose row_chunks is "auto". Its contents do not change. Release
- * *out with mp_row_chunks_plan_free on any status. Other arguments and errors as these two functions.
+ * *out with mp_row_chunks_plan_free on any status. Other arguments, errors and cost as these two functions.
  *
  *     // given: mp_workload *whole; mp_workload_options *options; const mp_request *request; mp_error *err
  *     const mp_card_search how = {.options = options, .with_offsets = true};
