@@ -1,7 +1,5 @@
 /* test_row_chunks.c - regions in chunks of rows. The chosen numbers are compared with exhaustive search over numbers and
  * recomputation. Other tests cover broken plans, combinations with other settings, and training with the bits of keep-all. */
-#include <stdlib.h>
-
 #include "estimator/training/row_regions.h"
 #include "executor/workload/chunk_numbers.h"
 #include "memplan/memplan.h"
@@ -9,6 +7,7 @@
 #include "tests/cases/onnx_text.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
+#include "tests/oracles/auto_tally.h"
 #include "tests/oracles/corruptions.h"
 #include "tests/oracles/oracle_exact.h"
 
@@ -114,34 +113,31 @@ static int64_t optimum(const char *path, int64_t budget_bytes, int64_t *floor_by
 
 /* Returns the ticks of the plan with the chosen numbers of chunks; -1: none fits. *bound_ticks and *floor_bytes are proved for
  * all numbers. */
-static int64_t planned(const char *path, const mp_workload *whole, int64_t budget_bytes, int64_t *bound_ticks,
-                       int64_t *floor_bytes, int *n_chunks)
+static int64_t planned(mp_workload *whole, int64_t budget_bytes, int64_t *bound_ticks, int64_t *floor_bytes, int *n_chunks)
 {
-    mp_workload_options o = options_with("auto");
+    const mp_workload_options o = options_with("auto");
     const mp_request request = {.budget_bytes = budget_bytes, .wants_bound = true};
-    mp_request wanted = request;
-    mp_row_chunks_choice choice;
-    mp_answer answer;
+    const mp_card_search how = {.options = &o};
+    const mp_graph *whole_graph = whole->graph;
+    mp_row_chunks_plan best;
     mp_error err = {0};
-    if (mp_row_chunks_choose(whole, &o, &request, &choice, &err) != MP_OK) fail_msg("%s", err.message);
-    o.row_chunks = choice.setting;
-    *n_chunks = choice.n;
-    *floor_bytes = choice.floor_bytes;
-    mp_workload chosen = load(path, &o);
-    wanted.graph = chosen.graph;
-    assert_int_equal(mp_solve(&wanted, &answer, &err), MP_OK);
-    const int64_t ticks = answer.plan ? answer.plan->ticks : -1;
-    *bound_ticks = answer.bound.ticks < choice.other_ticks ? answer.bound.ticks : choice.other_ticks;
-    mp_answer_free(&answer);
-    mp_workload_free(&chosen);
+    if (mp_row_chunks_solve(whole, &how, &request, &best, &err) != MP_OK) fail_msg("%s", err.message);
+    const mp_plan *plan = best.found.answer.plan;
+    const mp_workload *of = best.choice.n > 1 ? &best.own : whole;
+    assert_ptr_equal(whole->graph, whole_graph);
+    if (plan && mp_plan_check(of->graph, plan, &err) != MP_OK) fail_msg("%s", err.message);
+    const int64_t ticks = plan ? plan->ticks : -1;
+    *n_chunks = best.choice.n;
+    *floor_bytes = best.choice.floor_bytes;
+    *bound_ticks = best.found.answer.bound.ticks;
+    mp_row_chunks_plan_free(&best);
     return ticks;
 }
 
 /* MEMPLAN_ORACLE_GRAPHS: the number of graphs; 10 take 12 processor seconds. */
 TEST(the_chosen_number_is_nearly_always_the_best)
 {
-    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS");
-    const int n_graphs = asked ? (int)strtol(asked, NULL, 10) : 10;
+    const int n_graphs = oracle_graphs(10);
     int n = 0, n_optimal = 0, n_chunked = 0, n_floors = 0, n_refuted = 0, n_impossible = 0;
     for (int seed = 1; seed <= n_graphs; seed++) {
         onnx_builder b;
@@ -157,7 +153,7 @@ TEST(the_chosen_number_is_nearly_always_the_best)
             const int64_t budget = static_bytes + live * percent / 100, best = optimum(path, budget, &lowest_floor);
             int n_chunks;
             if (best < -1) continue;
-            const int64_t found = planned(path, &whole, budget, &bound, &floor_bytes, &n_chunks);
+            const int64_t found = planned(&whole, budget, &bound, &floor_bytes, &n_chunks);
             n++;
             if (floor_bytes > lowest_floor)
                 fail_msg("seed %d, %d %%: the floor %lld is above %lld", seed, percent, (long long)floor_bytes,

@@ -1,34 +1,11 @@
 /* test_gathers_ahead.c - in backward, a parameter's second gather overlaps with another block's computation, in chains too long
  * for a trial of each gather. */
-#include "tests/cases/test.h"
-
 #include "memplan/plan.h"
 #include "memplan/solver.h"
+#include "tests/cases/test.h"
+#include "tests/oracles/hand_graph.h"
 
 enum { BLOCKS = 200, GATHER = 8, FORWARD = 10, BACKWARD = 20, WHOLE_BYTES = 100 };
-
-static int storage_of(mp_graph *graph, mp_kind kind, int64_t bytes)
-{
-    mp_storage *s;
-    assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
-    s->kind = kind;
-    s->bytes = s->payload_bytes = bytes;
-    return (int)graph->n_storages - 1;
-}
-
-static mp_alternative *node_of(mp_graph *graph, mp_phase phase, int64_t ticks, const int *reads, size_t n, int writes)
-{
-    mp_node *node;
-    assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
-    node->phase = phase;
-    mp_alternative *base = &node->alternatives[0];
-    base->ticks = ticks;
-    base->reads = mp_graph_list(graph, reads, n);
-    base->n_reads = n;
-    base->writes = mp_graph_list(graph, &writes, 1);
-    base->n_writes = 1;
-    return base;
-}
 
 /* Blocks with parameters gathered from static parts; the outputs are small. */
 static mp_graph *chain(void)
@@ -38,18 +15,18 @@ static mp_graph *chain(void)
     assert_int_equal(mp_graph_new("chain", &graph, NULL), MP_OK);
     assert_int_equal(mp_graph_channel(graph, "network", &network, NULL), MP_OK);
     for (int k = 0; k < BLOCKS; k++) {
-        const int part = storage_of(graph, MP_KIND_PARAMETER, 1);
-        whole[k] = storage_of(graph, MP_KIND_ACTIVATION, WHOLE_BYTES);
-        output[k] = storage_of(graph, MP_KIND_ACTIVATION, 1);
-        node_of(graph, MP_PHASE_FORWARD, GATHER, &part, 1, whole[k])->channel = network;
-        node_of(graph, MP_PHASE_FORWARD, FORWARD, (int[]){whole[k], before}, before < 0 ? 1 : 2, output[k]);
+        const int part = hand_storage(graph, MP_KIND_PARAMETER, 1);
+        whole[k] = hand_storage(graph, MP_KIND_ACTIVATION, WHOLE_BYTES);
+        output[k] = hand_storage(graph, MP_KIND_ACTIVATION, 1);
+        hand_node(graph, MP_PHASE_FORWARD, GATHER, &part, 1, whole[k])->channel = network;
+        hand_node(graph, MP_PHASE_FORWARD, FORWARD, (int[]){whole[k], before}, before < 0 ? 1 : 2, output[k]);
         before = output[k];
     }
-    int gradient = storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
-    node_of(graph, MP_PHASE_LOSS, 1, &before, 1, gradient);
+    int gradient = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+    hand_node(graph, MP_PHASE_LOSS, 1, &before, 1, gradient);
     for (int k = BLOCKS; k-- > 0;) {
-        const int next = storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
-        node_of(graph, MP_PHASE_BACKWARD, BACKWARD, (int[]){whole[k], output[k], gradient}, 3, next);
+        const int next = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+        hand_node(graph, MP_PHASE_BACKWARD, BACKWARD, (int[]){whole[k], output[k], gradient}, 3, next);
         gradient = next;
     }
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);

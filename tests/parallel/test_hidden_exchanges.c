@@ -5,21 +5,18 @@
  * longer than the optimum, and no bound exceeds the optimum. The second threshold is missed: 5 of the 378 plans of 500 graphs
  * take longer. We examined two of these plans. To reach the optimum, a single move would have to start the exchange earlier,
  * drop a storage and recompute it beside the exchange. MEMPLAN_ORACLE_GRAPHS=500 searches these graphs. */
-#include <stdlib.h>
-
 #include "estimator/graph/collective.h"
-#include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/makespan.h"
-#include "memplan/solver.h"
 #include "memplan/workload.h"
 #include "planner/offload/copies.h"
 #include "planner/parallel/loads.h"
 #include "tests/cases/test.h"
-#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/auto_tally.h"
+#include "tests/oracles/hand_graph.h"
 #include "tests/oracles/random_graph.h"
 
-enum { GRAPHS = 160, MOST_NODES = 10, TOO_MANY = -2 };
+enum { GRAPHS = 160, MOST_NODES = 10 };
 
 /* A random graph with a channel "network" and the link that all exchanges use. */
 typedef struct ranked {
@@ -108,86 +105,25 @@ static ranked random_rank(uint64_t seed, int64_t *budget)
     return x;
 }
 
-/* Returns the ticks of the fastest plan within a budget; -1: no plan fits; TOO_MANY: too many plans to enumerate. */
-static int64_t least_ticks(const mp_graph *graph, int64_t budget, uint64_t seed)
-{
-    mp_error err = {0};
-    int64_t budgets[MP_MAX_TIERS], ticks;
-    mp_step *steps;
-    size_t n;
-    mp_timeline *timeline;
-    for (int m = 0; m < MP_MAX_TIERS; m++) budgets[m] = INT64_MAX / 2;
-    budgets[0] = budget;
-    if (!oracle_in_tiers(graph, budgets, true, &ticks, &steps, &n)) return TOO_MANY;
-    if (ticks < 0) return -1;
-    if (mp_timeline_build(graph, steps, n, &timeline, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
-    assert_int_equal(timeline->ticks, ticks);
-    assert_true(timeline->peak_bytes <= budget);
-    mp_timeline_free(timeline);
-    free(steps);
-    return ticks;
-}
-
 TEST(plans_hide_recomputation_behind_exchanges)
 {
-    int n = 0, n_plans = 0, n_optimal = 0, n_near = 0, n_hidden = 0;
-    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS");
-    const int n_graphs = asked ? (int)strtol(asked, NULL, 10) : GRAPHS;
-    for (uint64_t seed = 1; n < n_graphs; seed++) {
-        int64_t budget;
-        const ranked x = random_rank(seed, &budget);
-        const int64_t least = x.graph ? least_ticks(x.graph, budget, seed) : TOO_MANY;
-        if (least != TOO_MANY) {
-            mp_answer answer;
-            mp_error err = {0};
-            mp_recomputation again;
-            const mp_request request = {.graph = x.graph, .budget_bytes = budget, .wants_bound = true};
-            n++;
-            if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
-            if (!answer.plan != (least < 0)) fail_msg("seed %d: auto finds %s plan", (int)seed, answer.plan ? "a" : "no");
-            if (answer.plan) {
-                const mp_plan *plan = answer.plan;
-                if (answer.bound.ticks > least) fail_msg("seed %d: the bound is too high", (int)seed);
-                if (mp_plan_check(x.graph, plan, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
-                assert_int_equal(mp_makespan_recomputation(x.graph, plan->steps, plan->n_steps, &again, NULL), MP_OK);
-                n_plans++;
-                n_optimal += plan->ticks == least;
-                n_near += plan->ticks * 20 <= least * 21;
-                n_hidden += again.hidden_ticks > 0;
-            }
-            mp_answer_free(&answer);
-        }
-        mp_graph_free(x.graph);
+    auto_tally x = {0};
+    const int n_graphs = oracle_graphs(GRAPHS);
+    int64_t budgets[MP_MAX_TIERS];
+    for (int m = 0; m < MP_MAX_TIERS; m++) budgets[m] = INT64_MAX / 2;
+    for (uint64_t seed = 1; x.n < n_graphs; seed++) {
+        const ranked rank = random_rank(seed, budgets);
+        const int64_t least = rank.graph ? oracle_ticks(rank.graph, budgets, true, seed) : TOO_MANY;
+        if (least != TOO_MANY) tally_auto(&x, rank.graph, budgets[0], least, seed);
+        mp_graph_free(rank.graph);
     }
-    printf("%d of %d plans are optimal, %d within 5 %%; %d hide recomputation\n", n_optimal, n_plans, n_near, n_hidden);
-    assert_true(n_plans * 2 > n && n_hidden * 20 > n_plans);
-    if (n_optimal * 100 < n_plans * 95 || n_near * 100 < n_plans * 98)
-        fail_msg("of %d plans %d are optimal, %d within 5 %%", n_plans, n_optimal, n_near);
+    printf("%d of %d plans are optimal, %d within 5 %%; %d hide recomputation\n", x.n_optimal, x.n_plans, x.n_near, x.n_hidden);
+    assert_true(x.n_plans * 2 > x.n && x.n_hidden * 20 > x.n_plans);
+    if (x.n_optimal * 100 < x.n_plans * 95 || x.n_near * 100 < x.n_plans * 98)
+        fail_msg("of %d plans %d are optimal, %d within 5 %%", x.n_plans, x.n_optimal, x.n_near);
 }
 
 /* ---- one exchange, by hand ---- */
-
-static int storage_of(mp_graph *graph, mp_kind kind, int64_t bytes)
-{
-    mp_storage *s;
-    assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
-    s->kind = kind;
-    s->bytes = s->payload_bytes = bytes;
-    return (int)graph->n_storages - 1;
-}
-
-static mp_alternative *node_of(mp_graph *graph, mp_phase phase, int64_t ticks, int a, int b, int writes)
-{
-    mp_node *node;
-    assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
-    node->phase = phase;
-    mp_alternative *base = &node->alternatives[0];
-    base->ticks = ticks;
-    append(graph, &base->reads, &base->n_reads, a);
-    if (b >= 0) append(graph, &base->reads, &base->n_reads, b);
-    append(graph, &base->writes, &base->n_writes, writes);
-    return base;
-}
 
 /* Backward needs the exchanged gradient and the output of node 2. Nodes 1 (an exchange of forward) and 2 are recomputed. The
  * plan starts the exchange of the gradient before node 1, on the same link, so it hides nothing. After node 1, node 2 hides it:
@@ -203,19 +139,20 @@ TEST(an_exchange_starts_behind_another_one_on_its_link)
     bool is_faster;
     assert_int_equal(mp_graph_new("rank", &graph, NULL), MP_OK);
     assert_int_equal(mp_graph_channel(graph, "exchanges", &channel, NULL), MP_OK);
-    const int input = storage_of(graph, MP_KIND_INPUT, 1), link = storage_of(graph, MP_KIND_BUFFER, 0);
+    const int input = hand_storage(graph, MP_KIND_INPUT, 1), link = hand_storage(graph, MP_KIND_BUFFER, 0);
     static const int64_t bytes[] = {1, 4, 2, 3, 1, 1, 1};
     int out[7];
-    for (int k = 0; k < 7; k++) out[k] = storage_of(graph, k < 4 ? MP_KIND_ACTIVATION : MP_KIND_ACTIVATION_GRADIENT, bytes[k]);
-    node_of(graph, MP_PHASE_FORWARD, 1, input, -1, out[0]);
-    node_of(graph, MP_PHASE_FORWARD, 10, out[0], link, out[1]);
-    node_of(graph, MP_PHASE_FORWARD, 10, out[1], -1, out[2]);
-    node_of(graph, MP_PHASE_FORWARD, 1, out[2], -1, out[3]);
-    node_of(graph, MP_PHASE_LOSS, 1, out[3], -1, out[4]);
-    mp_alternative *exchange_of = node_of(graph, MP_PHASE_BACKWARD, 10, out[4], link, out[5]);
+    for (int k = 0; k < 7; k++)
+        out[k] = hand_storage(graph, k < 4 ? MP_KIND_ACTIVATION : MP_KIND_ACTIVATION_GRADIENT, bytes[k]);
+    hand_node(graph, MP_PHASE_FORWARD, 1, &input, 1, out[0]);
+    hand_node(graph, MP_PHASE_FORWARD, 10, (int[]){out[0], link}, 2, out[1]);
+    hand_node(graph, MP_PHASE_FORWARD, 10, &out[1], 1, out[2]);
+    hand_node(graph, MP_PHASE_FORWARD, 1, &out[2], 1, out[3]);
+    hand_node(graph, MP_PHASE_LOSS, 1, &out[3], 1, out[4]);
+    mp_alternative *exchange_of = hand_node(graph, MP_PHASE_BACKWARD, 10, (int[]){out[4], link}, 2, out[5]);
     append(graph, &exchange_of->writes, &exchange_of->n_writes, link);
     exchange_of->channel = channel;
-    node_of(graph, MP_PHASE_BACKWARD, 5, out[5], out[2], out[6]);
+    hand_node(graph, MP_PHASE_BACKWARD, 5, (int[]){out[5], out[2]}, 2, out[6]);
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
     assert_int_equal(mp_plan_new(graph, "by hand", steps, 9, &plan, NULL), MP_OK);
     assert_int_equal(plan->ticks, 58);
@@ -242,18 +179,19 @@ TEST(every_wait_of_a_large_plan_is_filled)
     bool is_faster;
     assert_int_equal(mp_graph_new("rank", &graph, NULL), MP_OK);
     assert_int_equal(mp_graph_channel(graph, "exchanges", &channel, NULL), MP_OK);
-    const int input = storage_of(graph, MP_KIND_INPUT, 1), output = storage_of(graph, MP_KIND_ACTIVATION, 1);
-    int gradient = storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
-    node_of(graph, MP_PHASE_FORWARD, 1, input, -1, output);
-    node_of(graph, MP_PHASE_LOSS, 1, output, -1, gradient);
+    const int input = hand_storage(graph, MP_KIND_INPUT, 1), output = hand_storage(graph, MP_KIND_ACTIVATION, 1);
+    int gradient = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+    hand_node(graph, MP_PHASE_FORWARD, 1, &input, 1, output);
+    hand_node(graph, MP_PHASE_LOSS, 1, &output, 1, gradient);
     for (int l = 0; l < LAYERS; l++) {
-        int last = storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
-        node_of(graph, MP_PHASE_BACKWARD, 10, gradient, -1, last)->channel = channel;
+        int last = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+        hand_node(graph, MP_PHASE_BACKWARD, 10, &gradient, 1, last)->channel = channel;
         for (int k = 0; k < CHAIN; k++) {
-            const int next = storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
-            node_of(graph, MP_PHASE_BACKWARD, 1, last, -1, next);
+            const int next = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+            hand_node(graph, MP_PHASE_BACKWARD, 1, &last, 1, next);
             last = next;
-            if (k == 30) node_of(graph, MP_PHASE_BACKWARD, 10, gradient, -1, storage_of(graph, MP_KIND_ACTIVATION_GRADIENT, 1));
+            if (k == 30)
+                hand_node(graph, MP_PHASE_BACKWARD, 10, &gradient, 1, hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1));
         }
         gradient = last;
     }

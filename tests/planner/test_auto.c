@@ -1,9 +1,8 @@
 /* test_auto.c - the searcher auto against an exact search over all schedules: the plans that it finds, and its bounds. */
-#include <stdlib.h>
-
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "tests/cases/test.h"
+#include "tests/oracles/auto_tally.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
@@ -61,8 +60,7 @@ static score run(int n_seeds, bool keep_order)
 
 TEST(it_is_optimal_on_small_graphs)
 {
-    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS"); /* 300 graphs take a minute */
-    const int n_seeds = asked ? (int)strtol(asked, NULL, 10) : SEEDS;
+    const int n_seeds = oracle_graphs(SEEDS); /* 300 graphs take a minute */
     const score s = run(n_seeds, false);
     assert_true(s.feasible > (long)n_seeds * BUDGETS / 3);
     assert_int_equal(s.missed, 0);

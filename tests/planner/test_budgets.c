@@ -58,11 +58,6 @@ TEST(a_reserve_is_that_of_the_profile)
     assert_int_equal(mp_planning_reserve("an unknown card"), -1);
 }
 
-int main(void)
-{
-    return test_run(NULL, NULL);
-}
-
 /* A card of 1000 bytes. The process of a plan requires fragments besides the bytes of its budget. */
 typedef struct trial_card {
     int64_t fragment_every, least_plan; /* one byte of fragments per `fragment_every` bytes; no plan is below `least_plan` */
@@ -127,4 +122,9 @@ TEST(trials_of_budgets_end_early)
     assert_int_equal(stopped.n, 2);
     assert_int_equal(mp_card_budget(1000, false, try_card, &tiny, NULL), MP_OK); /* the excess is the whole budget */
     assert_int_equal(tiny.n, 1);
+}
+
+int main(void)
+{
+    return test_run(NULL, NULL);
 }

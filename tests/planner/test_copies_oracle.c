@@ -2,24 +2,22 @@
  * issue copies. Without its copies, a graph is searched like a graph that has none. The stages of a search share a time limit;
  * a simulated clock advances by a fixed step whenever it is read. */
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/clock.h"
 #include "estimator/graph/without_copies.h"
 #include "memplan/bound.h"
 #include "memplan/floor.h"
-#include "memplan/makespan.h"
 #include "memplan/solver.h"
 #include "memplan/training.h"
 #include "planner/offload/copies.h"
 #include "planner/search/algorithms.h"
 #include "tests/cases/test.h"
-#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/auto_tally.h"
 #include "tests/oracles/random_graph.h"
 #include "tests/oracles/random_offload.h"
 
-enum { GRAPHS = 120, MOST_NODES = 9, MOST_COPIED = 8, TOO_MANY = -2 };
+enum { GRAPHS = 120, MOST_NODES = 9, MOST_COPIED = 8 };
 
 static int64_t keep_all_peak(const mp_graph *graph, int64_t *ticks)
 {
@@ -73,24 +71,6 @@ static mp_graph *copied_graph(uint64_t seed, int64_t *budgets)
     return graph;
 }
 
-/* Returns the minimum ticks of all plans within the budgets; -1: no plan; TOO_MANY: too many plans to enumerate. */
-static int64_t least_ticks(const mp_graph *graph, const int64_t *budgets, bool issues, uint64_t seed)
-{
-    mp_step *steps;
-    size_t n;
-    int64_t ticks;
-    mp_timeline *timeline = NULL;
-    mp_error err = {0};
-    if (!oracle_in_tiers(graph, budgets, issues, &ticks, &steps, &n)) return TOO_MANY;
-    if (ticks < 0) return -1;
-    if (mp_timeline_build(graph, steps, n, &timeline, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
-    assert_int_equal(timeline->ticks, ticks);
-    assert_true(timeline->peak_bytes <= budgets[0] && timeline->tiers[1].peak_bytes <= budgets[1]);
-    mp_timeline_free(timeline);
-    free(steps);
-    return ticks;
-}
-
 /* For any known plan, no bound may exceed the minimum. */
 static void assert_no_more(const mp_graph *graph, const int64_t *budgets, int64_t least, uint64_t seed, int *n_proved)
 {
@@ -137,7 +117,7 @@ static void look_at(uint64_t seed, const mp_graph *graph, const int64_t *budgets
         in_order = answer.plan ? 0 : -1;
         for (size_t t = 0; answer.plan && t < answer.plan->n_steps; t++)
             in_order += graph->nodes[answer.plan->steps[t].node].alternatives[answer.plan->steps[t].alternative].ticks;
-        if (!k && !mp_graph_has_algorithms(graph)) assert_int_equal(in_order, least_ticks(graph, budgets, false, seed));
+        if (!k && !mp_graph_has_algorithms(graph)) assert_int_equal(in_order, oracle_ticks(graph, budgets, false, seed));
         if (k && least >= 0) {
             x->n_plans++;
             x->n_optimal += answer.plan->ticks == least;
@@ -146,7 +126,7 @@ static void look_at(uint64_t seed, const mp_graph *graph, const int64_t *budgets
         }
         for (int m = 0; m < MP_MAX_TIERS; m++) below[m] = INT64_MAX / 2;
         below[0] = answer.floor_bytes - 1;
-        if (k) assert_true(least_ticks(graph, below, true, seed) < 0);
+        if (k) assert_true(oracle_ticks(graph, below, true, seed) < 0);
         mp_answer_free(&answer);
     }
     if (least >= 0) assert_no_more(graph, budgets, least, seed, &x->n_proved);
@@ -155,12 +135,11 @@ static void look_at(uint64_t seed, const mp_graph *graph, const int64_t *budgets
 TEST(auto_is_nearly_always_optimal_and_nothing_proves_more)
 {
     seen x = {0};
-    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS"); /* 1,000 graphs take some minutes */
-    const int n_graphs = asked ? (int)strtol(asked, NULL, 10) : GRAPHS;
+    const int n_graphs = oracle_graphs(GRAPHS); /* 1,000 graphs take some minutes */
     for (uint64_t seed = 1; x.n < n_graphs; seed++) {
         int64_t budgets[MP_MAX_TIERS];
         mp_graph *graph = copied_graph(seed, budgets);
-        const int64_t least = graph ? least_ticks(graph, budgets, true, seed) : TOO_MANY;
+        const int64_t least = graph ? oracle_ticks(graph, budgets, true, seed) : TOO_MANY;
         if (least != TOO_MANY) {
             x.n++;
             look_at(seed, graph, budgets, least, &x);
@@ -225,42 +204,18 @@ static mp_graph *collective_graph(uint64_t seed, int64_t *budgets)
 
 TEST(auto_hides_recomputation_behind_collectives)
 {
-    int n = 0, n_plans = 0, n_optimal = 0, n_near = 0, n_hidden = 0;
-    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS");
-    const int n_graphs = asked ? (int)strtol(asked, NULL, 10) : GRAPHS;
-    for (uint64_t seed = 1; n < n_graphs; seed++) {
+    auto_tally x = {0};
+    const int n_graphs = oracle_graphs(GRAPHS);
+    for (uint64_t seed = 1; x.n < n_graphs; seed++) {
         int64_t budgets[MP_MAX_TIERS];
         mp_graph *graph = collective_graph(seed, budgets);
-        const int64_t least = graph ? least_ticks(graph, budgets, true, seed) : TOO_MANY;
-        if (least != TOO_MANY) {
-            mp_answer answer;
-            mp_error err = {0};
-            mp_recomputation again;
-            const mp_request request = {.graph = graph, .budget_bytes = budgets[0], .wants_bound = true};
-            n++;
-            if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
-            if (!answer.plan != (least < 0)) fail_msg("seed %d: auto finds %s plan", (int)seed, answer.plan ? "a" : "no");
-            if (answer.plan) {
-                const mp_plan *plan = answer.plan;
-                if (answer.bound.ticks > least) fail_msg("seed %d: the bound is too high", (int)seed);
-                assert_int_equal(mp_makespan_recomputation(graph, plan->steps, plan->n_steps, &again, NULL), MP_OK);
-                n_plans++;
-                n_optimal += plan->ticks == least;
-                n_near += plan->ticks * 20 <= least * 21;
-                n_hidden += again.hidden_ticks > 0;
-            }
-            mp_answer_free(&answer);
-        }
+        const int64_t least = graph ? oracle_ticks(graph, budgets, true, seed) : TOO_MANY;
+        if (least != TOO_MANY) tally_auto(&x, graph, budgets[0], least, seed);
         mp_graph_free(graph);
     }
-    if (n_optimal * 100 < n_plans * 95 || n_near * 100 < n_plans * 97 || n_hidden * 20 < n_plans)
-        fail_msg("of %d plans %d are optimal, %d within a twentieth, %d hide recomputation", n_plans, n_optimal, n_near,
-                 n_hidden);
-}
-
-int main(void)
-{
-    return test_run(NULL, NULL);
+    if (x.n_optimal * 100 < x.n_plans * 95 || x.n_near * 100 < x.n_plans * 97 || x.n_hidden * 20 < x.n_plans)
+        fail_msg("of %d plans %d are optimal, %d within a twentieth, %d hide recomputation", x.n_plans, x.n_optimal, x.n_near,
+                 x.n_hidden);
 }
 
 /* ---- stages ---- */
@@ -351,4 +306,9 @@ TEST(the_stages_share_a_time_limit)
         mp_graph_free(graph);
     }
     assert_true(n_choices > 0 && n_copying > 0);
+}
+
+int main(void)
+{
+    return test_run(NULL, NULL);
 }
