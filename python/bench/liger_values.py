@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -30,14 +30,19 @@ WEYL = (0x9E3779B9, 0xBB67AE85)
 FACTORS = (0xD2511F53, 0xCD9E8D57)
 
 
-def philox(counter: np.ndarray, subsequences: np.ndarray, seed: int) -> list[np.ndarray]:
-    """Return four random 32-bit numbers per element: Philox-4x32-10 (Salmon et al., 2011) as cuRAND uses it."""
-    a, b = counter.astype(np.uint64), np.zeros_like(subsequences, dtype=np.uint64)
-    c, d = subsequences.astype(np.uint64), b.copy()
+def philox(counters: np.ndarray, subsequences: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Return four random 32-bit numbers per element: Philox-4x32-10 (Salmon et al., 2011) as cuRAND uses it.
+
+    Args:
+        counters: the low 64 bits of the generator's counter.
+        subsequences: its high 64 bits. cuRAND numbers threads here.
+        seed: the key of 64 bits.
+    """
+    word, shift = np.uint64(WORD), np.uint64(32)
+    a, b, c, d = (part for n in (counters, subsequences) for part in (n.astype(np.uint64) & word, n.astype(np.uint64) >> shift))
     key = [seed & WORD, seed >> 32]
     for _ in range(10):
         low, high = a * np.uint64(FACTORS[0]), c * np.uint64(FACTORS[1])
-        word, shift = np.uint64(WORD), np.uint64(32)
         a, b, c, d = (
             (high >> shift) ^ b ^ np.uint64(key[0]),
             high & word,
@@ -98,7 +103,7 @@ class Call:
     operator: Any
     args: Any
     kwargs: Any
-    results: list[torch.Tensor] | None = field(default=None)
+    results: list[torch.Tensor] | None = None
 
     def result(self, index: int) -> torch.Tensor:
         if self.results is None:
