@@ -3,9 +3,9 @@
     PYTHONPATH=python/src python python/bench/bench_gpumemnet.py ROWS.csv [--cache CACHE.json] [--check]
 
 Each row states the largest memory that the driver reported, with the CUDA context (itu-rad/GPUMemNet). Rows `faketensor` ran
-timm's training script in fp32 with SGD and the default input of the network. That script lets cuDNN measure its algorithms, so
-the memory contains the workspaces of these algorithms. memplan does not model these workspaces. The rows also state the estimate
-of another program, which counts tensors only. Rows `gpumemnet` ran scripts of the repository with Adam. Its transformers are not
+timm's training script in fp32 with SGD and the default input of the network. That script lets cuDNN measure its algorithms.
+So the memory contains the workspaces of these algorithms, which memplan does not model. The rows also state the estimate of
+another program, which counts tensors only. Rows `gpumemnet` ran scripts of the repository with Adam. Its transformers are not
 run here, because their number of tokens is not published.
 
 OUTSIDE is the memory besides tensors and the allocator's cache. A hash of the networks' names chooses a third of the rows
@@ -17,10 +17,7 @@ OUTSIDE is the memory besides tensors and the allocator's cache. A hash of the n
 from __future__ import annotations
 
 import argparse
-import csv
-import gc
 import hashlib
-import json
 import re
 import statistics
 import sys
@@ -31,14 +28,14 @@ from pathlib import Path
 import timm
 import torch
 import torchvision
-from error_table import summary
+from published_rows import Cache, comparison, error_table, rows_of
 
 import memplan
 
 MIB = 1 << 20
 OUTSIDE = 1837  # MiB
 TARGET = 0.05
-OUT_OF_MEMORY = "faketensor-efficientnet_b4-128"  # its figure is below the figure of a batch of 16
+LEFT_OUT = "faketensor-efficientnet_b4-128"  # its figure is below the figure of a batch of 16
 SCRIPTS = {
     "mobilenetV2": "mobilenet_v2",
     "efficientnet": "efficientnet_b0",
@@ -87,17 +84,14 @@ def step_of(model: torch.nn.Module, is_script: bool) -> Callable[..., torch.Tens
     return train_step
 
 
-def reserved_mib(row: dict[str, str]) -> float | str:
-    """Return the estimate without the context, or the reason why there is none."""
-    try:
-        with torch.device("meta"):
-            model, size = network_of(row)
-        inputs = torch.empty(int(row["batch"]), *size), torch.empty(int(row["batch"]), dtype=torch.long)
-        needs = memplan.estimate(step_of(model.train(), row["id"].startswith("gpumemnet-")), inputs, device="a100").needs
-        assert needs is not None
-        return needs.reserved_bytes / MIB
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:120]}"
+def reserved_mib(row: dict[str, str]) -> float:
+    """Return the estimate without the context."""
+    with torch.device("meta"):
+        model, size = network_of(row)
+    inputs = torch.empty(int(row["batch"]), *size), torch.empty(int(row["batch"]), dtype=torch.long)
+    needs = memplan.estimate(step_of(model.train(), row["id"].startswith("gpumemnet-")), inputs, device="a100").needs
+    assert needs is not None
+    return needs.reserved_bytes / MIB
 
 
 def main() -> int:
@@ -107,35 +101,28 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
-    cache = json.loads(given.cache.read_text()) if given.cache and given.cache.exists() else {}
-    with open(given.rows, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["id"].startswith(("faketensor-", "gpumemnet-"))]
+    cache = Cache(given.cache)
     errors: dict[str, list[float]] = {}
     outside = []
-    for row in rows:
+    for row in rows_of(given.rows, "faketensor", "gpumemnet"):
         network, measured = row["model"].removeprefix("timm "), float(row["value"])
-        if row["seq"] == "(see paper)" or row["id"] == OUT_OF_MEMORY:
+        if row["seq"] == "(see paper)" or row["id"] == LEFT_OUT:
             continue
-        if row["id"] not in cache:
-            cache[row["id"]] = reserved_mib(row)
-            gc.collect()
-            if given.cache:
-                given.cache.write_text(json.dumps(cache))
-        found = cache[row["id"]]
+        found = cache.get(row["id"], reserved_mib, row)
         if isinstance(found, str):
             sys.stdout.write(f"{row['id']}: {found}\n")
             continue
         part = "fitted" if is_fitted(network) and row["id"].startswith("faketensor-") else "unseen"
         if part == "fitted":
             outside.append(measured - found)
-        error = (found + OUTSIDE) / measured - 1
         kind = family(network) if row["id"].startswith("faketensor-") else "scripts"
-        errors.setdefault(f"{part}, {kind}", []).append(error)
-        sys.stdout.write(f"{row['id']}: measured {measured:.0f} MiB, estimate {found + OUTSIDE:.0f} ({error:+.1%}), {part}\n")
+        errors.setdefault(f"{part}, {kind}", []).append((found + OUTSIDE) / measured - 1)
+        text = comparison(measured * MIB, (found + OUTSIDE) * MIB, "MiB")
+        sys.stdout.write(f"{row['id']}: {text}, {part}\n")
         sys.stdout.flush()
-    sys.stdout.write(f"median of the memory outside of fitted rows: {statistics.median(outside):.0f} MiB\n")
-    sys.stdout.write("| rows | n | median error | bias | range |\n|---|---:|---:|---:|---:|\n")
-    sys.stdout.write("".join(summary(part, errors[part]) for part in sorted(errors)))
+    median = statistics.median(outside)
+    sys.stdout.write(f"memory besides tensors and the allocator's cache, median of the fitted rows: {median:.0f} MiB\n")
+    sys.stdout.write(error_table(dict(sorted(errors.items()))))
     unseen = [error for part, found in errors.items() if part.startswith("unseen") for error in found]
     return int(given.check and statistics.median(map(abs, unseen)) > TARGET)
 

