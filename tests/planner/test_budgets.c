@@ -124,6 +124,28 @@ TEST(trials_of_budgets_end_early)
     assert_int_equal(tiny.n, 1);
 }
 
+/* Each trial has a smaller excess than the one before, but none fits. */
+static mp_status try_in_vain(void *data, int64_t budget_bytes, int64_t *excess_bytes, bool *goes_on, mp_error *err)
+{
+    static const int64_t excesses[] = {100, 50, 20, 1};
+    trial_card *card = data;
+    (void)goes_on;
+    (void)err;
+    assert_true(card->n < 4);
+    *excess_bytes = excesses[card->n];
+    card->budgets[card->n++] = budget_bytes;
+    return MP_OK;
+}
+
+TEST(a_budget_is_lowered_by_the_excess_of_the_last_trial)
+{
+    static const int64_t budgets[] = {1000, 900, 850, 830};
+    trial_card card = {0};
+    assert_int_equal(mp_card_budget(1000, false, try_in_vain, &card, NULL), MP_OK);
+    assert_int_equal(card.n, 4);
+    assert_memory_equal(card.budgets, budgets, sizeof budgets);
+}
+
 int main(void)
 {
     return test_run(NULL, NULL);
