@@ -299,6 +299,68 @@ TEST(exchanges_do_not_overlap)
     mp_workload_free(&w);
 }
 
+/* Adds an exchange over tp that reads one storage and writes another. forward_of as in mp_node. */
+static void hand_exchange(mp_graph *graph, mp_phase phase, int64_t ticks, int reads, int writes, int forward_of)
+{
+    static mp_collective_record over_tp = {.n_legs = 1, .legs = {{.dim = MP_DIM_TP, .n_ranks = 2}}};
+    hand_node(graph, phase, ticks, &reads, 1, writes);
+    graph->nodes[graph->n_nodes - 1].collective = &over_tp;
+    graph->nodes[graph->n_nodes - 1].forward_of = forward_of;
+}
+
+/* Returns the option of the middle one of three equal layers that recomputes the most. Forward of a layer takes first_ticks, an
+ * exchange of 3 ticks, last_ticks, and 1 tick to add the layer's input. Backward of a layer begins with an exchange of 10
+ * ticks. Then it needs the result of the node of last_ticks. */
+static mp_load_option option_of_a_layer(int64_t first_ticks, int64_t last_ticks)
+{
+    enum { LAYERS = 3, MIDDLE = 1, NODES = 4 };
+    mp_graph *graph;
+    mp_load *load_of = NULL;
+    int y[LAYERS + 1], w[LAYERS];
+    assert_int_equal(mp_graph_new("layers", &graph, NULL), MP_OK);
+    y[0] = hand_storage(graph, MP_KIND_INPUT, 1);
+    for (int l = 0; l < LAYERS; l++) {
+        const int u = hand_storage(graph, MP_KIND_ACTIVATION, 50), v = hand_storage(graph, MP_KIND_ACTIVATION, 50);
+        w[l] = hand_storage(graph, MP_KIND_ACTIVATION, 50);
+        y[l + 1] = hand_storage(graph, MP_KIND_ACTIVATION, 1);
+        hand_node(graph, MP_PHASE_FORWARD, first_ticks, &y[l], 1, u);
+        hand_exchange(graph, MP_PHASE_FORWARD, 3, u, v, -1);
+        hand_node(graph, MP_PHASE_FORWARD, last_ticks, &v, 1, w[l]);
+        hand_node(graph, MP_PHASE_FORWARD, 1, (int[]){w[l], y[l]}, 2, y[l + 1]);
+    }
+    int gradient = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+    hand_node(graph, MP_PHASE_LOSS, 1, &y[LAYERS], 1, gradient);
+    for (int l = LAYERS; l-- > 0;) {
+        const int whole = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+        hand_exchange(graph, MP_PHASE_BACKWARD, 10, gradient, whole, NODES * l);
+        gradient = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+        hand_node(graph, MP_PHASE_BACKWARD, 2, (int[]){whole, w[l]}, 2, gradient);
+    }
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    assert_int_equal(mp_load_of(graph, 1, &load_of, NULL), MP_OK);
+    const mp_block_load *layer = &load_of->blocks[load_of->block[NODES * MIDDLE]];
+    const mp_load_option most = layer->options[layer->n_options - 1];
+    mp_load_free(load_of);
+    mp_graph_free(graph);
+    return most;
+}
+
+/* A layer that keeps nothing runs in backward: the exchange of the gradient (10 ticks), the node of first_ticks, the exchange
+ * of forward (3), the node of last_ticks, and the backward node. Both exchanges use one link, so recomputation before and after
+ * the exchange of forward cannot both run beside the exchange of the gradient. The longer of the two parts is hidden, and at
+ * most the 10 ticks of the exchange. */
+TEST(a_layer_hides_one_part_of_its_recomputation)
+{
+    static const struct {
+        int64_t first_ticks, last_ticks, hidden_ticks;
+    } cases[] = {{4, 6, 6}, {7, 5, 7}, {4, 30, 10}, {30, 4, 10}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const mp_load_option o = option_of_a_layer(cases[k].first_ticks, cases[k].last_ticks);
+        assert_int_equal(o.extra_ticks, cases[k].first_ticks + 3 + cases[k].last_ticks);
+        assert_int_equal(o.hidden_ticks, cases[k].hidden_ticks);
+    }
+}
+
 /* The block model hides recomputation behind exchanges of gradients, and no more than they take. */
 TEST(blocks_hide_recomputation)
 {
