@@ -10,6 +10,7 @@
 #include "cli/messages/launcher.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/rank_interrupt.h"
+#include "cli/messages/signal_order.h"
 #include "cli/messages/terminal.h"
 
 /* asked: number of the received signal, 0 if none; speaks: the handler prints a message */
@@ -24,9 +25,18 @@ static void on_interrupt(int signal)
     /* with the ^C of the terminal the message has 57 columns, so that it fits on a terminal of any usual width */
     static const char heard[] = "\r\033[Kstopping; the best so far is kept (Ctrl-C: at once)";
     const int kept = errno;
-    asked = signal;
-    if (last_words) alarm(grace);
-    if (speaks && write(STDERR_FILENO, heard, sizeof heard - 1) < 0) speaks = 0;
+    switch (signal_next(signal)) {
+    case SIGNAL_FIRST:
+        asked = signal;
+        if (last_words) alarm(grace);
+        if (speaks && write(STDERR_FILENO, heard, sizeof heard - 1) < 0) speaks = 0;
+        break;
+    case SIGNAL_DOUBLED:
+        break;
+    case SIGNAL_AGAIN:
+        signal_end_process(signal);
+        break;
+    }
     errno = kept;
 }
 
@@ -43,6 +53,7 @@ static void on_alarm(int signal)
 static void on_end(int signal)
 {
     static const char words[] = "memplan: stopped before it was done\n";
+    if (signal_next(signal) == SIGNAL_DOUBLED) return;
     asked = signal;
     if (is_silent) _exit(interrupt_status());
     _exit(write(STDERR_FILENO, words, sizeof words - 1) < 0 ? EXIT_NO : interrupt_status());
@@ -60,8 +71,7 @@ void interrupt_begin(void)
 
 void interrupt_catch(bool term, bool quiet)
 {
-    /* SA_RESETHAND: a second signal has the default action, which ends the process */
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_interrupt};
     const struct sigaction late = {.sa_handler = on_alarm};
     if (rank_interrupt_is_on()) return;
     speaks = !quiet && terminal_rewrites(STDERR_FILENO);
@@ -86,6 +96,7 @@ void interrupt_release(void)
 void interrupt_forget(void)
 {
     asked = 0;
+    signals_forget();
 }
 
 bool interrupt_asked(void)

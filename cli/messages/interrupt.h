@@ -1,6 +1,6 @@
 /* interrupt.h - handling of Ctrl-C and SIGTERM. Normally they end the program at once, with a message. While work runs that can
  * stop with a result, the first signal requests a stop, and a terminal shows a confirmation. A second signal of the same kind
- * ends the program. */
+ * ends the program (signal_order.h). */
 #pragma once
 
 #include <stdbool.h>

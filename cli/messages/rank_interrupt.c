@@ -9,6 +9,7 @@
 
 #include "cli/messages/launcher.h"
 #include "cli/messages/messages.h"
+#include "cli/messages/signal_order.h"
 #include "executor/ranks/peers.h"
 
 /* The stages of ending a rank after SIGTERM, as fractions of the time from the launcher's SIGTERM to its SIGKILL. In the first
@@ -49,6 +50,9 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 {
     const int kept = errno;
     (void)context;
+    const signal_order order = signal_next(signal);
+    if (order == SIGNAL_AGAIN) signal_end_process(signal);
+    if (order != SIGNAL_FIRST) return;
     asked = signal;
     if (!trains && info->si_pid != launcher) mp_peers_signal(peers, info->si_pid, SIGTERM);
     if (!trains)
@@ -91,7 +95,7 @@ static void on_alarm(int signal)
 void rank_interrupt_begin(const mp_communicator *world)
 {
     const struct sigaction alarmed = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
-    const struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = (int)SA_RESETHAND | SA_SIGINFO | SA_RESTART};
+    const struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     launcher = launcher_process();
     kill_seconds = launcher_kill_seconds();
     is_first = world->rank == 0;

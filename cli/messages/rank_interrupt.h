@@ -4,7 +4,7 @@
  * Before the training, these signals end all ranks of the machine, and rank 0 prints one message. During a training, they
  * request a stop: at the end of the step the ranks agree and save, and rank 0 prints one message. The launcher sends SIGKILL
  * soon after SIGTERM. If the step or the save would not finish before SIGKILL, rank 0 prints which saved state remains. A
- * second signal of the same kind ends the rank. */
+ * second signal of the same kind ends the rank (signal_order.h). */
 #pragma once
 
 #include <stdbool.h>

@@ -11,6 +11,20 @@ holds signal_sweep_is_drawn grep -q '</svg>' termed.svg
 holds signal_fit screen --stop-at 'best +' --says 'cut short' 80 0 "$memplan" fit resnet50.onnx --memory 2GiB --effort thorough
 holds signal_fit_quiet sh -c "timeout --preserve-status 4 '$memplan' fit resnet50.onnx --memory 2GiB --effort thorough -q > quiet.out 2> quiet.err
     grep -Eq 'so far|was stopped' quiet.out && grep -q 'cut short' quiet.err"
+# timeout(1) sends its signal to the child and then to the process group; the two signals are one request.
+doubled() {
+    python3 - "$memplan" "$@" <<'PYTHON'
+import signal, subprocess, sys, time
+run = subprocess.Popen([*sys.argv[1:], "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+time.sleep(2)
+for _ in range(2):
+    run.send_signal(signal.SIGTERM)
+    time.sleep(0.001)
+out, err = run.communicate(timeout=30)
+sys.exit(run.returncode != 0 or "so far" not in out or err.count("cut short") != 1)
+PYTHON
+}
+holds signal_doubled doubled fit resnet50.onnx --memory 2GiB --effort thorough
 # Ctrl-C under -q: the answer so far, or none with status 130, and one sentence that the search was cut short
 cut_short() {
     python3 - "$memplan" "$@" <<'PYTHON'
@@ -67,6 +81,18 @@ in_a_step() {
     cat late.err
     [ $ended = "$expected" ] && grep -q "step that did not end; $sentence" late.err && [ "$(wc -l < late.err)" = 1 ]
 }
+# A second signal ends the process at once, without the message of the deadline.
+second() {
+    "$memplan" "$@" > late.out 2> late.err &
+    pid=$!
+    catches $pid 0x2000 || return 1
+    kill -TERM $pid
+    sleep 0.4
+    kill -TERM $pid
+    wait $pid
+    [ $? = 143 ] && [ ! -s late.err ]
+}
+holds signal_second second profile long_step.onnx --data x --loss mse -o never.json
 printf 'what was there' > kept.safetensors
 holds signal_train_in_a_step in_a_step TERM 143 'nothing was saved yet' \
     "$memplan" train long_step.onnx --data x --budget 100% --steps 2 --no-before --loss mse --save kept.safetensors
