@@ -1,14 +1,26 @@
 """The memory of torchtune's recipes for one GPU against the tables of its README, with torchtune's own networks and loss.
 
-    PYTHONPATH=python/src:TORCHTUNE python python/bench/bench_torchtune.py [ROW]...
+    PYTHONPATH=python/src:TORCHTUNE:NEEDS python python/bench/bench_torchtune.py [ROW]...
 
-TORCHTUNE is a folder with torchtune 0.6.1 and its requirements, among them torchao 0.10. Published figures: the README of
-meta-pytorch/torchtune, rows TUNE of published.csv.
+TORCHTUNE is a folder with torchtune 0.3.1 (rows TUNE-0 to TUNE-3) or 0.4.0 (rows TUNE-3B). NEEDS is a folder with their
+requirements, among them torchao 0.5. Published figures: README.md of meta-pytorch/torchtune, rows TUNE of published.csv. They
+are maxima of active memory in GiB (`training.get_memory_stats`).
 
-Rows with torch.compile compile each layer and the loss. On the meta device nothing is compiled. So this script states which
-tensors Inductor stores: norms, rotary embeddings, SwiGLU and the loss are one kernel each. Two assumptions were made after
-the published figures were known: backward recomputes no kernel (TUNE-3B-3), and runs on the RTX 4090 store activations on the
-host (TUNE-0, TUNE-2). 16-bit momentum replaces 8-bit AdamW.
+Sources of the settings:
+
+* TUNE-0 to TUNE-3: pull request 1664 of 24 September 2024: batch 2, packed to 2048 tokens, torch.compile. LoRA's modules, the
+  paged 8-bit AdamW and the optimizer step within backward are those of the configurations 8B_full_single_device.yaml and
+  8B_lora_single_device.yaml of that commit. bitsandbytes keeps paged states outside of PyTorch's allocator.
+* TUNE-3B: pull request 2003 of 18 November 2024: batch 2, packed to 4096 tokens; each row adds one setting to the row above.
+  Other configurations of torchtune use AdamW with fused=True. 8-bit AdamW is torchao's, as in torchtune's documentation.
+
+The README does not state checkpointing and offloading of the rows TUNE-0 to TUNE-3. Assumption chosen after a look at the
+rows: rows of the RTX 4090 (24 GB) checkpoint layers and store activations on the host, rows of the A6000 (48 GB) do neither.
+A maintainer later named both settings for TUNE-0, offloading as optional (issue 2168). Without offloading TUNE-0 has 19.9 GiB.
+
+Code of torch.compile runs as Inductor of this PyTorch version generates it (inductor_on_meta.py). torchtune compiles each layer
+and the chunks of the loss. It does not compile another loss: `compile_loss` returns the compiled loss, and the recipe drops it.
+Flex attention is a code of its own. Its tensors are those of flash attention.
 """
 
 from __future__ import annotations
@@ -19,14 +31,15 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 from unittest import mock
 
 import torch
+from inductor_on_meta import Compiled, CompiledModule, functions_of_gpu
 from torch import nn
 from torchtune import modules, training
-from torchtune.models.llama3_1 import llama3_1_8b, lora_llama3_1_8b
-from torchtune.models.llama3_2 import llama3_2_3b
+from torchtune.models import llama3_1
 from torchtune.modules.loss import CEWithChunkedOutputLoss
 from torchtune.modules.peft import get_adapter_params, set_trainable_params
 
@@ -35,73 +48,105 @@ import memplan
 GIB = 1 << 30
 IGNORED = -100
 ADAMW = functools.partial(torch.optim.AdamW, fused=True)
-SGD = functools.partial(torch.optim.SGD, fused=True)
-MOMENTUM = functools.partial(SGD, momentum=0.9)
+PAGED = functools.partial(torch.optim.SGD, fused=True)  # states that PyTorch's allocator does not count
+EIGHT_BITS = functools.partial(torch.optim.SGD, fused=True, momentum=0.9)  # two states of 8 bits have the bytes of one of 16
+SCALES = 2 * 4 / 256  # bytes of scales per element: fp32 numbers of blocks of 256, two states
 
 
-class Kernel(torch.autograd.Function):
-    """A kernel that saves some of its operands, and whose backward writes a gradient for each differentiable operand."""
-
-    @staticmethod
-    def forward(ctx: Any, shape: Any, dtype: torch.dtype | None, extra: int, *operands: torch.Tensor) -> torch.Tensor:
-        saved = [operands[0].new_empty(extra, dtype=torch.float32)] if extra else []
-        ctx.save_for_backward(*operands, *saved)
-        ctx.n = len(operands)
-        return operands[0].new_empty(shape, dtype=dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *_: torch.Tensor) -> Any:
-        operands = ctx.saved_tensors[: ctx.n]
-        grads = [torch.empty_like(x) if need else None for x, need in zip(operands, ctx.needs_input_grad[3:])]
-        return None, None, None, *grads
+class Found(Exception):
+    """The tensors that a call of attention would receive."""
 
 
-def norm(self: Any, x: torch.Tensor) -> torch.Tensor:
-    return Kernel.apply(x.shape, x.dtype, x.numel() // x.shape[-1], x, self.scale)
+def stop(*tensors: torch.Tensor, **_: Any) -> None:
+    raise Found(*tensors[:3])
 
 
-def feed_forward(self: Any, x: torch.Tensor) -> torch.Tensor:
-    gate, up = self.w1(x), self.w3(x)
-    return self.w2(Kernel.apply(gate.shape, gate.dtype, 0, gate, up))
+def queries(attention: Any, x: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return queries, keys and values."""
+    try:
+        with mock.patch.object(attention, "_attention_call", stop):
+            attention(x, x, input_pos=positions)
+    except Found as found:
+        return found.args
+    raise AssertionError("torchtune calls attention by another name")
 
 
-class Rotate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return torch.empty_like(x)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return torch.empty_like(grads[0])
+def after_attention(attention: Any, x: torch.Tensor) -> torch.Tensor:
+    return attention.output_proj(x.transpose(1, 2).contiguous().flatten(2))
 
 
-def rotate(self: Any, x: torch.Tensor, *, input_pos: Any = None) -> torch.Tensor:
-    return Rotate.apply(x)
+def after_sum(layer: Any, attended: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    h = attended + x
+    return h + layer.mlp(layer.mlp_norm(h))
 
 
-def cross_entropy(logits: torch.Tensor, labels: torch.Tensor, normalize: bool = True) -> torch.Tensor:
-    return Kernel.apply((), torch.float32, len(logits), logits, labels)
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(logits.float(), labels, ignore_index=IGNORED, reduction="sum")
 
 
-def pack(x: torch.Tensor) -> Any:
-    """Move a saved tensor to the host, unless it is a parameter or a view of one."""
-    return x if isinstance(x if x._base is None else x._base, nn.Parameter) else (x.shape, x.dtype)
+def tensors_of(*names: str) -> Callable[[nn.Module], dict[str, torch.Tensor]]:
+    """Return a function that lists the parameters and buffers of some children of a module."""
+
+    def found(module: nn.Module) -> dict[str, torch.Tensor]:
+        state = [*module.named_parameters(), *module.named_buffers()]
+        return {name: tensor for name, tensor in state if name.partition(".")[0] in names}
+
+    return found
 
 
-def unpack(saved: Any) -> torch.Tensor:
-    return saved if isinstance(saved, torch.Tensor) else torch.empty(saved[0], dtype=saved[1], device="meta")
+NORM = CompiledModule(lambda layer, x: layer.sa_norm(x), tensors_of("sa_norm"))
+QUERIES = CompiledModule(queries, tensors_of("q_proj", "k_proj", "v_proj", "pos_embeddings"))
+PROJECTION = CompiledModule(after_attention, tensors_of("output_proj"))
+SUM = CompiledModule(after_sum, tensors_of("mlp", "mlp_norm"))
+LOSS = Compiled(cross_entropy)
 
 
-@contextlib.contextmanager
-def compiled(model: nn.Module) -> Iterator[None]:
-    """Within the context, the layers store the tensors that Inductor stores."""
-    with contextlib.ExitStack() as stack:
-        for module in model.modules():
-            if type(module).__name__ == "Llama3ScaledRoPE":
-                stack.enter_context(mock.patch.object(type(module), "forward", rotate))
-        stack.enter_context(mock.patch.object(modules.RMSNorm, "forward", norm))
-        stack.enter_context(mock.patch.object(modules.FeedForward, "forward", feed_forward))
-        yield
+def compiled_layer(self: Any, x: torch.Tensor, *, input_pos: Any = None, **_: Any) -> torch.Tensor:
+    """The codes of a layer. Flex attention ends a graph, and so does the call of the module that contains it."""
+    q, k, v = QUERIES(self.attn, NORM(self, x), input_pos)
+    attended = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return SUM(self, PROJECTION(self.attn, attended), x)
+
+
+class Offloaded:
+    """torchtune's OffloadActivations with its stream of copies.
+
+    Activations of at least 1 KiB move to the host. The last ones stay on the GPU until backward reads the first of them.
+    Fetched activations stay until the next node of backward that reads one has run.
+    """
+
+    STASH, LEAST = 5, 1024
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.stash: dict[int, torch.Tensor] = {}
+        self.fetched: dict[int, torch.Tensor] = {}
+
+    def pack(self, x: torch.Tensor) -> Any:
+        self.n += 1
+        if x.numel() * x.element_size() < self.LEAST or isinstance(x, (nn.Parameter, nn.Buffer)):
+            return x
+        self.stash = {k: kept for k, kept in self.stash.items() if k > self.n - self.STASH}
+        self.stash[self.n] = x
+        return self.n, x.size(), x.stride(), x.dtype
+
+    def unpack(self, saved: Any) -> torch.Tensor:
+        if isinstance(saved, torch.Tensor):
+            return saved
+        number, size, stride, dtype = saved
+        before = list(self.fetched)
+        x = self.stash.get(number)
+        if x is None:
+            x = self.fetched[number] = torch.empty_strided(size, stride, dtype=dtype, device="meta")
+
+        def drop(*_: Any) -> None:
+            self.stash.clear()
+            for k in before:
+                self.fetched.pop(k, None)
+
+        node: Any = torch._C._current_autograd_node()
+        node.register_hook(drop)
+        return x
 
 
 @dataclass(frozen=True)
@@ -119,22 +164,33 @@ class Row:
 
 
 def lora() -> Any:
-    model = lora_llama3_1_8b(["q_proj", "v_proj", "output_proj"], apply_lora_to_mlp=True, lora_rank=8, lora_alpha=16)
+    model = llama3_1.lora_llama3_1_8b(["q_proj", "v_proj"], lora_rank=8, lora_alpha=16)
     set_trainable_params(model, get_adapter_params(model))
     return model
 
 
+def llama_8b() -> Any:
+    return llama3_1.llama3_1_8b()
+
+
+def llama_3b() -> Any:
+    from torchtune.models import llama3_2
+
+    return llama3_2.llama3_2_3b()
+
+
 ROWS = (
-    Row("TUNE-0", 18.9, llama3_1_8b, 2048, in_backward=True, is_on_host=True, optimizer=SGD),  # paged states
-    Row("TUNE-1", 37.4, llama3_1_8b, 2048, in_backward=True, optimizer=MOMENTUM),
+    Row("TUNE-0", 18.9, llama_8b, 2048, in_backward=True, is_on_host=True, optimizer=PAGED),
+    Row("TUNE-1", 37.4, llama_8b, 2048, in_backward=True, is_checkpointed=False, optimizer=PAGED),
     Row("TUNE-2", 16.2, lora, 2048, is_on_host=True),
     Row("TUNE-3", 30.3, lora, 2048, is_checkpointed=False),
-    Row("TUNE-3B-1", 60.0, llama3_2_3b, is_compiled=False, is_chunked=False, is_checkpointed=False),
-    Row("TUNE-3B-3", 42.9, llama3_2_3b, is_checkpointed=False),
-    Row("TUNE-3B-4", 24.9, llama3_2_3b),
-    Row("TUNE-3B-5", 23.1, llama3_2_3b, in_backward=True),
-    Row("TUNE-3B-6", 21.8, llama3_2_3b, in_backward=True, is_on_host=True),
-    Row("TUNE-3B-7", 17.6, llama3_2_3b, in_backward=True, is_on_host=True, optimizer=MOMENTUM),
+    Row("TUNE-3B-1", 60.0, llama_3b, is_compiled=False, is_chunked=False, is_checkpointed=False),
+    Row("TUNE-3B-2", 51.0, llama_3b, is_chunked=False, is_checkpointed=False),
+    Row("TUNE-3B-3", 42.9, llama_3b, is_checkpointed=False),
+    Row("TUNE-3B-4", 24.9, llama_3b),
+    Row("TUNE-3B-5", 23.1, llama_3b, in_backward=True),
+    Row("TUNE-3B-6", 21.8, llama_3b, in_backward=True, is_on_host=True),
+    Row("TUNE-3B-7", 17.6, llama_3b, in_backward=True, is_on_host=True, optimizer=EIGHT_BITS),
 )
 
 
@@ -150,43 +206,76 @@ def model_of(row: Row) -> Any:
     return model.train()
 
 
-def needs(row: Row) -> Any:
-    model = model_of(row)
+@contextlib.contextmanager
+def settings(row: Row, model: Any) -> Iterator[None]:
+    """Within the context, layers run compiled code, and the output layer saves its tensors on the GPU."""
+    output = model.chunked_output
+
+    def outside(x: torch.Tensor) -> Any:
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+            return output(x)
+
+    with contextlib.ExitStack() as stack:
+        if row.is_compiled:
+            stack.enter_context(mock.patch.object(modules.TransformerSelfAttentionLayer, "forward", compiled_layer))
+        if row.is_on_host:
+            stack.enter_context(mock.patch.object(model, "chunked_output", outside))
+        yield
+
+
+def steps_of(row: Row, model: Any) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
+    """Return functions that run forward, and a whole step."""
     loss_of: Any = CEWithChunkedOutputLoss() if row.is_chunked else nn.CrossEntropyLoss()
     if row.is_chunked:
         model.set_num_output_chunks(loss_of.num_output_chunks)
-    if row.is_compiled:
-        loss_of.compute_cross_entropy = cross_entropy
+        if row.is_compiled:
+            loss_of.compute_cross_entropy = LOSS
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = None if row.in_backward else row.optimizer(trained, lr=1e-5)
     if row.in_backward:
         training.register_optim_in_bwd_hooks(model=model, optim_dict={p: row.optimizer([p], lr=1e-5) for p in trained})
     ignored = torch.full((2, 1), IGNORED, device="meta")
 
-    def train_step(tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        with torch.autograd.graph.saved_tensors_hooks(pack, unpack) if row.is_on_host else contextlib.nullcontext():
-            logits = model(tokens=tokens)
+    def forward(tokens: torch.Tensor, labels: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        hooks = Offloaded()
+        with torch.autograd.graph.saved_tensors_hooks(hooks.pack, hooks.unpack) if row.is_on_host else contextlib.nullcontext():
+            logits = model(tokens=tokens, input_pos=positions)
         labels = torch.hstack((labels[..., 1:], ignored))
         if not row.is_chunked:
             logits, labels = logits.flatten(0, 1), labels.flatten()
-        loss = loss_of(logits, labels)
-        del logits
+        return loss_of(logits, labels)
+
+    def train_step(*batch: torch.Tensor) -> torch.Tensor:
+        loss = forward(*batch)
         loss.backward()
         if optimizer is not None:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 
-    batch = tuple(torch.empty(2, row.tokens, dtype=torch.long) for _ in range(2))
-    with compiled(model) if row.is_compiled else contextlib.nullcontext():
-        return memplan.estimate(train_step, batch, device="a100").needs
+    return forward, train_step
+
+
+def tensors_bytes(row: Row) -> float:
+    model = model_of(row)
+    forward, step = steps_of(row, model)
+    batch = tuple(torch.empty(2, row.tokens, dtype=torch.long, device="meta") for _ in range(3))
+    with settings(row, model):
+        if row.is_compiled:
+            with functions_of_gpu():
+                forward(*batch)  # outside of memplan's modes, Inductor generates code
+        needs = memplan.estimate(step, batch, device="a100").needs
+    assert needs is not None
+    scales = SCALES * sum(p.numel() for p in model.parameters()) if row.optimizer is EIGHT_BITS else 0
+    return needs.tensors_bytes + scales
 
 
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
+    is_3b = version("torchtune") >= "0.4"
     for row in ROWS:
-        if not names or row.id in names:
-            tensors = needs(row).tensors_bytes / GIB
+        if (row.make is llama_3b) is is_3b and (not names or row.id in names):
+            tensors = tensors_bytes(row) / GIB
             sys.stdout.write(f"{row.id:10} published {row.published:6.2f} GiB, tensors {tensors:6.2f} GiB ")
             sys.stdout.write(f"({tensors / row.published - 1:+.1%})\n")
             sys.stdout.flush()
