@@ -137,7 +137,7 @@ static mp_status best_at(void *data, int64_t batch, int64_t budget_bytes, mp_gra
     options o = *b->asked;
     MP_CLEARED_BY(mp_workload_free) mp_workload whole = {0}, chosen = {0};
     mp_request request = search_request(b->asked);
-    mp_row_chunks_choice choice;
+    MP_CLEARED_BY(mp_row_chunks_choice_free) mp_row_chunks_choice choice = {0};
     request.budget_bytes = budget_bytes;
     if (!request.solver || !strcmp(request.solver, "auto")) request.solver = "lagrange"; /* one searcher compares quickly */
     request.progress = progress_show;

@@ -114,6 +114,7 @@ mp_status outcome_search(outcome *out, mp_workload *whole, mp_request *request, 
 void outcome_free(outcome *out)
 {
     mp_answer_free(&out->answer);
+    mp_row_chunks_choice_free(&out->row_chunks);
     mp_budget_ends_free(&out->ends);
 }
 

@@ -43,8 +43,10 @@ static void cover_others(const mp_row_chunks_choice *choice, mp_bound *bound)
 mp_status mp_row_chunks_search(mp_workload *w, mp_workload *whole, const mp_card_search *how, const mp_request *request,
                                mp_row_chunks_choice *choice, mp_card_plan *out, mp_error *err)
 {
+    const mp_earlier_plans earlier = {choice->budget_bytes, choice->trial.plan, choice->trial.smallest};
     mp_request asked = *request;
     if (choice->n > 1) asked.start = NULL;
+    if (earlier.smallest) asked.earlier = &earlier;
     MP_CHECK(mp_workload_solve(w, how, &asked, out, err));
     if (!out->answer.plan && choice->n > 1 && !out->is_stopped)
         MP_CHECK(search_whole(w, whole, how, request, choice, out, err));
@@ -74,6 +76,7 @@ mp_status mp_row_chunks_solve(mp_workload *whole, const mp_card_search *how, con
 
 void mp_row_chunks_plan_free(mp_row_chunks_plan *plan)
 {
+    mp_row_chunks_choice_free(&plan->choice);
     mp_card_plan_free(&plan->found);
     mp_workload_free(&plan->own);
     *plan = (mp_row_chunks_plan){0};

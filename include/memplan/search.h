@@ -74,6 +74,14 @@ typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
 typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data,
                                    mp_error *err);
 
+/* The plans of an earlier search for the same graph by the searcher `lagrange`, with less than thorough effort. A search by
+ * `auto` within the same budget, with less than thorough effort, takes these plans and does not run `lagrange`. */
+typedef struct mp_earlier_plans {
+    int64_t budget_bytes;
+    const mp_plan *plan;     /* mp_answer.plan; NULL: none was found */
+    const mp_plan *smallest; /* mp_answer.smallest */
+} mp_earlier_plans;
+
 typedef struct mp_request {
     const mp_graph *graph;
     mp_problem *problem;              /* cached results of the graph; NULL: the search computes them */
@@ -90,6 +98,7 @@ typedef struct mp_request {
     const int *checkpoints; /* indices of storages that the user chose as checkpoints, for the searcher `segments` */
     size_t n_checkpoints;   /* length of `checkpoints`. If `checkpoints` is NULL, `segments` chooses its own checkpoints */
     const mp_plan *start;   /* a plan of the same graph that is the search's first candidate; NULL: none */
+    const mp_earlier_plans *earlier; /* NULL: none */
     /* true, only with `start`: the searcher `auto` only refines the plan `start`, by a short annealing at low temperature */
     bool refine;
     mp_status (*find_smallest)(const struct mp_request *request, bool with_arena, mp_plan **out,

@@ -221,6 +221,18 @@ static mp_status is_at_floor(mp_search *search, bool *out, mp_error *err)
     return MP_OK;
 }
 
+/* If the request has plans of `lagrange` that this search would find again, offers them, and sets *does to true. A thorough
+ * search would find others, because its first bound is higher. */
+static mp_status offer_earlier(mp_search *search, bool *does, mp_error *err)
+{
+    const mp_request *request = mp_search_request(search);
+    const mp_earlier_plans *earlier = request->earlier;
+    *does = earlier && earlier->budget_bytes == request->budget_bytes && mp_search_effort(search) != MP_EFFORT_THOROUGH;
+    if (!*does) return MP_OK;
+    if (earlier->plan) MP_CHECK(mp_search_offer_plan(search, earlier->plan, err));
+    return mp_search_offer_plan(search, earlier->smallest, err);
+}
+
 static mp_status run_searcher(mp_search *search, mp_status (*searcher)(mp_search *search, mp_error *err), bool decides,
                               mp_error *err)
 {
@@ -233,6 +245,8 @@ static mp_status run_searcher(mp_search *search, mp_status (*searcher)(mp_search
     if (!takes_part(solver, search, decides)) return MP_OK;
     MP_CHECK(is_at_floor(search, &is_done, err));
     if (searcher != mp_run_none && (is_done || mp_search_will_do(search) || mp_search_stopped(search))) return MP_OK;
+    if (searcher == mp_run_lagrange) MP_CHECK(offer_earlier(search, &is_done, err));
+    if (is_done) return MP_OK;
     const mp_status st = mp_search_delegate(search, solver, share, &ours);
     if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
     if (err && err->code == MP_OK) *err = ours;

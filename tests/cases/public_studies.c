@@ -307,7 +307,7 @@ static mp_status row_chunks_choose(public_world *w, mp_error *err)
     MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
     mp_workload_options o = public_sgd();
     const mp_request request = {.budget_bytes = 1 << 30, .solver = "segments", .moves = 5};
-    mp_row_chunks_choice choice;
+    MP_CLEARED_BY(mp_row_chunks_choice_free) mp_row_chunks_choice choice = {0};
     mp_status st;
     o.row_chunks = "auto";
     assert_true(mp_row_chunks_are_open(&o));

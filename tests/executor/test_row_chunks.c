@@ -189,7 +189,7 @@ TEST(no_fixed_number_is_faster_if_everything_fits)
     const char *dims[] = {"sequence=32768"};
     mp_workload_options o = mp_workload_defaults();
     const mp_request request = {.budget_bytes = MP_NO_LIMIT, .wants_bound = true};
-    mp_row_chunks_choice choice;
+    MP_CLEARED_BY(mp_row_chunks_choice_free) mp_row_chunks_choice choice = {0};
     mp_error err = {0};
     o.batch = 1;
     o.dims = (mp_text_list){.n = 1, .items = dims};

@@ -8,12 +8,13 @@
  *     MP_CHECK(mp_row_chunks_choose(&whole, options, &request, &choice, err));
  *     options->row_chunks = choice.setting;
  *     MP_CHECK(mp_workload_load(path, options, &chosen, err)); // plan this graph
+ *     mp_row_chunks_choice_free(&choice);
  *     mp_workload_free(&whole);
  *     mp_workload_free(&chosen);
  */
 #pragma once
 
-#include "memplan/search.h"
+#include "memplan/solver.h"
 #include "memplan/workload.h"
 #include "memplan/workloads/card_plan.h"
 
@@ -25,6 +26,10 @@ typedef struct mp_row_chunks_choice {
     /* lower bound on the ticks of plans with other numbers of chunks; INT64_MAX: proved that none of them fits the budget */
     int64_t other_ticks;
     int64_t floor_bytes; /* no plan with any number of chunks, the chosen ones included, has a smaller peak */
+    /* the answer of the searcher `lagrange` for the chosen numbers within budget_bytes; zeroed if it did not run. A later
+     * search within this budget does not run it again */
+    mp_answer trial;
+    int64_t budget_bytes; /* the request's budget */
 } mp_row_chunks_choice;
 
 /* Returns true if the setting leaves the choice to memplan ("auto"). mp_workload_load then keeps all regions whole. */
@@ -33,12 +38,15 @@ bool mp_row_chunks_are_open(const mp_workload_options *options);
 /* Chooses the number of chunks of each kind of region: 1, 2, 4, 8, 16, 32 or 64. Chooses the numbers whose plan within
  * request->budget_bytes takes the fewest ticks; among equal plans, the smallest numbers. If no plan fits, chooses the numbers
  * with the smallest plan. Quick searches compare the most promising numbers, and a lower bound is proved for the others.
- * Numbers are excluded if a region has fewer rows or the graph has more than 20,000 nodes.
+ * Numbers are excluded if a region has fewer rows or the graph has more than 20,000 nodes. If no region has two rows, there is
+ * nothing to choose, and no search is made.
  *
  * `whole` is the workload with whole regions, loaded with `options`, whose row_chunks is "auto". The graph and problem of the
- * request are ignored. Errors as mp_workload_load and mp_solve. */
+ * request are ignored. Release *out with mp_row_chunks_choice_free on MP_OK. Errors as mp_workload_load and mp_solve. */
 mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                mp_row_chunks_choice *out, mp_error *err);
+void mp_row_chunks_choice_free(
+    mp_row_chunks_choice *choice); /* releases the members, not the struct; a zeroed struct is allowed */
 
 /* Searches for a plan after mp_row_chunks_choose. If no plan is found with the chosen numbers of chunks, searches with whole
  * regions. So every budget for which mp_workload_solve finds a plan with whole regions has a plan.

@@ -1,0 +1,10 @@
+/* chunk_proof.h - a bound and a floor that hold for plans with any numbers of chunks of rows. */
+#pragma once
+
+#include "executor/workload/chunk_choice.h"
+
+/* Computes the bounds of candidates that may be faster than the chosen candidate. Does nothing if that takes too long. Errors
+ * as mp_chunk_score. */
+mp_status mp_chunk_prove(mp_chunk_choice *c, int chosen);
+/* Sets the members of *out that are proved for all candidates. */
+void mp_chunk_proofs(const mp_chunk_choice *c, int chosen, mp_row_chunks_choice *out);
