@@ -28,7 +28,7 @@ from pathlib import Path
 import timm
 import torch
 import torchvision
-from published_rows import Cache, comparison, error_table, rows_of
+from published_rows import Cache, comparison, error_table, margin_line, rows_of
 
 import memplan
 
@@ -123,6 +123,8 @@ def main() -> int:
     median = statistics.median(outside)
     sys.stdout.write(f"memory besides tensors and the allocator's cache, median of the fitted rows: {median:.0f} MiB\n")
     sys.stdout.write(error_table(dict(sorted(errors.items()))))
+    attending = [errors[f"{part}, transformers"] for part in ("unseen", "fitted")]
+    sys.stdout.write(margin_line("vision transformer", *attending))
     unseen = [error for part, found in errors.items() if part.startswith("unseen") for error in found]
     return int(given.check and statistics.median(map(abs, unseen)) > TARGET)
 

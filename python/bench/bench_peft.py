@@ -34,7 +34,7 @@ import peft.optimizers
 import torch
 import transformers
 from peft_on_meta import without_values
-from published_rows import Cache, comparison, error_table, rows_of
+from published_rows import Cache, comparison, error_table, margin_line, rows_of
 from torch import nn
 
 import memplan
@@ -162,6 +162,9 @@ def main() -> int:
         sys.stdout.write(f"{name}: {figure} {comparison(measured, found)}, {part}\n")
         sys.stdout.flush()
     sys.stdout.write(error_table(errors))
+    largest_unseen, largest_fitted = errors[f"{LARGEST}, unseen"], errors[f"{LARGEST}, fitted"]
+    if largest_unseen:
+        sys.stdout.write(margin_line("16-bit transformer", largest_unseen, largest_fitted))
     unseen = [found for part, found in errors.items() if part.endswith("unseen")]
     return int(given.check and any(statistics.median(map(abs, found)) > TARGET for found in unseen))
 

@@ -6,7 +6,7 @@ import csv
 import gc
 import json
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +56,16 @@ def error_table(errors: Mapping[str, list[float]]) -> str:
         else:
             text += " | | |\n"
     return text
+
+
+def margin_of(errors: Sequence[float]) -> float:
+    """Return the smallest share by which estimates must grow so that 19 of 20 measurements do not exceed them."""
+    shortages = sorted(1 / (1 + error) - 1 for error in errors)
+    return max(0.0, shortages[-1 - len(shortages) // 20])
+
+
+def margin_line(family: str, measured: Sequence[float], others: Sequence[float]) -> str:
+    """Return a line with the margin of a family, and the number of other rows that exceed it."""
+    margin = margin_of(measured)
+    n_above = sum(1 / (1 + error) - 1 > margin for error in others)
+    return f"{family}: 19 of 20 rows need at most {margin:.1%} more than the estimate; {n_above} of {len(others)} other rows do not\n"

@@ -15,7 +15,7 @@ class Needs:
 
     Attributes:
         card: the name of the card.
-        family: "convolution", "transformer" or "other".
+        family: the result of `family_of`.
         tensors_bytes: the largest number of bytes in tensors and workspaces (`torch.cuda.max_memory_allocated`).
         reserved_bytes: the largest number of bytes that the allocator reserves (`torch.cuda.max_memory_reserved`).
         process_bytes: memory of the process, with the CUDA context, loaded kernels and library handles.
@@ -71,14 +71,14 @@ class Needs:
 def family_of(operators: Iterable[str], has_halves: bool = False) -> str:
     """Return the family of a network from the names of its operators, such as "aten.convolution.default".
 
-    `has_halves`: whether tensors are in half precision. All measured jobs are in fp32.
+    `has_halves`: whether tensors are in half precision. The family "other" has no measured jobs.
     """
-    if has_halves:
-        return "other"
     names = [name.removeprefix("aten.").lstrip("_") for name in operators]
     has_attention = any(name.startswith(("softmax", "scaled_dot_product")) for name in names)
     has_convolution = any(name.startswith("convolution") for name in names)
     has_embedding = any(name.startswith("embedding") for name in names)
     if has_attention and has_embedding and not has_convolution:
-        return "transformer"
-    return "convolution" if has_convolution and not has_attention and not has_embedding else "other"
+        return "16-bit transformer" if has_halves else "transformer"
+    if has_halves or has_embedding or not has_convolution:
+        return "other"
+    return "vision transformer" if has_attention else "convolution"
