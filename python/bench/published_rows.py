@@ -68,4 +68,4 @@ def margin_line(family: str, measured: Sequence[float], others: Sequence[float])
     """Return a line with the margin of a family, and the number of other rows that exceed it."""
     margin = margin_of(measured)
     n_above = sum(1 / (1 + error) - 1 > margin for error in others)
-    return f"{family}: 19 of 20 rows need at most {margin:.1%} more than the estimate; {n_above} of {len(others)} other rows do not\n"
+    return f"{family}: 19 of 20 rows exceed the estimate by at most {margin:.1%}; {n_above} of {len(others)} others by more\n"

@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import memplan
 from memplan.costs.measure import peak_of
 from memplan.memory.allocator import Settings
-from memplan.memory.process import Needs, family_of
 from memplan.step.eager_step import Requests, recorded_step, runs_backward
 from memplan.torch_internals.autocast_on_meta import casting
 
@@ -237,27 +236,6 @@ def test_a_step_is_a_function_that_calls_backward() -> None:
         inner(x)
 
     assert [runs_backward(f) for f in (model, loss, inner, outer)] == [False, False, True, True]
-
-
-def test_families_are_told_by_operators() -> None:
-    for operators, family in (
-        (("aten.embedding.default", "aten._softmax.default"), "transformer"),
-        (("aten.embedding.default", "aten._scaled_dot_product_efficient_attention.default"), "transformer"),
-        (("aten.convolution.default", "aten._log_softmax.default"), "convolution"),
-        (("aten.convolution.default", "aten._softmax.default"), "vision transformer"),
-        (("aten.convolution.default", "aten._softmax.default", "aten.embedding.default"), "other"),
-        (("aten.convolution.default", "aten.embedding.default"), "other"),
-        (("aten.embedding.default",), "other"),
-        (("aten.mm.default",), "other"),
-    ):
-        assert family_of(operators) == family
-    assert family_of(("aten.convolution.default",), has_halves=True) == "other"
-    assert family_of(("aten.embedding.default", "aten._softmax.default"), has_halves=True) == "16-bit transformer"
-    needs = Needs.of("a100", "other", 1, 2)
-    assert needs is not None and "no measured job resembles" in str(needs)
-    needs = Needs.of("a100", "16-bit transformer", 1, 1000)
-    assert needs is not None and needs.n_jobs == 46 and needs.likely_bytes == needs.process_bytes + 65
-    assert Needs.of("an unknown card", "other", 1, 2) is None
 
 
 def test_each_thread_allocates_a_workspace_of_cublas() -> None:
