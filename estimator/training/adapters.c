@@ -56,7 +56,8 @@ size_t mp_adapter_matrices(const mp_model *model, const char *pattern)
     return n;
 }
 
-/* Fails because a pattern matches no matrix. If the pattern matches another tensor, the message names it. */
+/* Fails because a pattern matches no matrix. The message names another tensor that matches, or a matrix that an adapter could
+ * have. */
 static mp_status no_matrix(const mp_model *model, const char *wanted, const char *pattern, mp_error *err)
 {
     for (size_t k = 0; k < model->n_operators; k++) {
@@ -68,8 +69,13 @@ static mp_status no_matrix(const mp_model *model, const char *wanted, const char
                                "the adapter '%s' needs matrices of products (MatMul, Gemm), but '%s' is read by %s '%s'",
                                wanted, model->tensors[op->in[i]].name, op->kind, op->name);
     }
-    return MP_FAIL(err, MP_INVALID,
-                   "the adapter '%s' matches no parameter and no operator; 'memplan info' lists the parameters", wanted);
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const int matrix = matrix_of(model, &model->operators[k]);
+        if (matrix >= 0)
+            return MP_FAIL(err, MP_INVALID, "the adapter '%s' matches no matrix and no operator; one of the matrices is '%s'",
+                           wanted, model->tensors[matrix].name);
+    }
+    return MP_FAIL(err, MP_INVALID, "the adapter '%s': the network contains no product with a parameter", wanted);
 }
 
 /* Adds an adapter parameter of rows x columns for a matrix: "h.0.q_proj.lora_A.weight" for "h.0.q_proj.weight". */

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""commands.py BUILD [--run | --all] - checks the commands in documents: commands and options exist, and the output is current.
+"""commands.py BUILD [--run | --all] - checks the commands in documents and messages: commands and options exist, and the output
+of documents is current.
 
 With --run it runs every line `$ memplan ...` and compares the lines below it with the output. `[...]` stands for any text. Times
 and process sizes are not compared, because machines differ. A command is skipped if its model is neither in examples/ nor in
@@ -16,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMAND = re.compile(r"^ *(\$ |    )(memplan [a-z](?:[^\\\n]|\\\n)*)", re.MULTILINE)
@@ -28,19 +30,29 @@ def pages() -> list[pathlib.Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def wrong_options(program: pathlib.Path) -> list[str]:
-    wrong, options = [], dict[str, set[str]]()
+def named_commands() -> Iterator[tuple[str, list[str]]]:
+    """The commands in the examples of documents, and between quotes in messages, as words with the place of each."""
     for page in pages():
         for _, line in COMMAND.findall(page.read_text()):
-            words = re.sub(r"\s#.*", "", line.replace("\\\n", " ")).split()
-            name = words[1]
-            if name not in options:
-                text = subprocess.run([program, "help", name], capture_output=True, text=True)
-                if text.returncode:
-                    wrong.append(f"{page.relative_to(ROOT)}: there is no command {name}")
-                options[name] = set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", text.stdout))
-            given = {re.match(r"--?[a-z0-9-]+", w)[0] for w in words[2:] if re.match(r"--?[a-z]", w)}
-            wrong += [f"{page.relative_to(ROOT)}: memplan {name} has no option {o}" for o in sorted(given - options[name])]
+            yield str(page.relative_to(ROOT)), re.sub(r"\s#.*", "", line.replace("\\\n", " ")).split()
+    for folder in ("planner", "estimator", "executor", "formats", "cli", "python/src"):
+        for path in sorted((ROOT / folder).rglob("*.*")):
+            text = path.read_text() if path.suffix in (".c", ".h", ".def", ".py") else ""
+            for line in re.findall(r"['`](memplan [a-z][^'`\n\"%]*)['`]", text):
+                yield str(path.relative_to(ROOT)), line.split()
+
+
+def wrong_options(program: pathlib.Path) -> list[str]:
+    wrong, options = [], dict[str, set[str]]()
+    for place, words in named_commands():
+        name = words[1]
+        if name not in options:
+            text = subprocess.run([program, "help", name], capture_output=True, text=True)
+            if text.returncode:
+                wrong.append(f"{place}: there is no command {name}")
+            options[name] = set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", text.stdout))
+        given = {re.match(r"--?[a-z0-9-]+", w)[0] for w in words[2:] if re.match(r"--?[a-z]", w)}
+        wrong += [f"{place}: memplan {name} has no option {o}" for o in sorted(given - options[name])]
     return wrong
 
 
