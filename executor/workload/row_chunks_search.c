@@ -43,7 +43,7 @@ static void cover_others(const mp_row_chunks_choice *choice, mp_bound *bound)
 mp_status mp_row_chunks_search(mp_workload *w, mp_workload *whole, const mp_card_search *how, const mp_request *request,
                                mp_row_chunks_choice *choice, mp_card_plan *out, mp_error *err)
 {
-    const mp_earlier_plans earlier = {choice->budget_bytes, choice->trial.plan, choice->trial.smallest};
+    const mp_earlier_plans earlier = {w->graph, choice->budget_bytes, choice->trial.plan, choice->trial.smallest};
     mp_request asked = *request;
     if (choice->n > 1) asked.start = NULL;
     if (earlier.smallest) asked.earlier = &earlier;

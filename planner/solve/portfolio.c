@@ -227,7 +227,8 @@ static mp_status offer_earlier(mp_search *search, bool *does, mp_error *err)
 {
     const mp_request *request = mp_search_request(search);
     const mp_earlier_plans *earlier = request->earlier;
-    *does = earlier && earlier->budget_bytes == request->budget_bytes && mp_search_effort(search) != MP_EFFORT_THOROUGH;
+    *does = earlier && earlier->graph == request->graph && earlier->budget_bytes == request->budget_bytes &&
+            mp_search_effort(search) != MP_EFFORT_THOROUGH;
     if (!*does) return MP_OK;
     if (earlier->plan) MP_CHECK(mp_search_offer_plan(search, earlier->plan, err));
     return mp_search_offer_plan(search, earlier->smallest, err);

@@ -149,6 +149,30 @@ TEST(the_search_takes_the_plans_of_the_trial)
     mp_workload_free(&whole);
 }
 
+/* Under PyTorch's rules, exchanges of gradients run beside compute. A stage of the search plans a graph in which they block;
+ * this stage must not take plans of the trial, which contain exchanges beside compute. */
+TEST(stages_with_other_graphs_take_no_plans_of_the_trial)
+{
+    mp_workload_options o = options_with("auto");
+    mp_error err = {0};
+    o.rules = "pytorch";
+    o.device = "a100";
+    assert_int_equal(mp_mesh_read("tp=2", &o.mesh, NULL), MP_OK);
+    mp_workload whole = load("gpt2", &o);
+    const mp_request request = {.budget_bytes = budget_of(&whole, 45), .wants_bound = true};
+    mp_row_chunks_plan found;
+    const mp_card_search how = {.options = &o};
+    if (mp_row_chunks_solve(&whole, &how, &request, &found, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_non_null(found.choice.trial.plan);
+    size_t n_beside = 0;
+    for (size_t t = 0; t < found.choice.trial.plan->n_steps; t++) n_beside += found.choice.trial.plan->steps[t].until > 0;
+    assert_true(n_beside > 0);
+    assert_non_null(found.found.answer.plan);
+    assert_true(found.found.answer.plan->ticks <= found.choice.trial.plan->ticks);
+    mp_row_chunks_plan_free(&found);
+    mp_workload_free(&whole);
+}
+
 static int n_searches;
 
 static mp_status count_search(mp_search *search, mp_error *err)
