@@ -5,13 +5,13 @@
 LITGPT is a git checkout of github.com/Lightning-AI/litgpt with its history. Rows `litgpt-rt` and `litgpt-lora` come from tables
 of October 2023 and start with the longest example of Alpaca. The tables name commit 8641822, but the rows of Llama match the
 normalization in fp32 of commit 6178c7c. So this script runs these rows with the model of the last commit before the tables.
-Rows `litgpt-hub` run the checkout's model with the configuration files in config_hub. Two successive batches have the largest
-length. All figures are max_memory_allocated of the whole job, in units of 10^9 bytes.
+Rows `litgpt-hub` have configuration files in config_hub. They run the model of the commit that published the row. Two
+successive batches have the largest length. All figures are max_memory_allocated of the whole job, in units of 10^9 bytes.
 
-Rows of files named full.yaml run the model of the commit that published the row. The gradients of all weights exist while the
-next batches of a step run, so a step has two batches if the configuration accumulates gradients. At three of four commits the
-command `litgpt finetune` is an alias of `litgpt finetune_lora`. These rows are LoRA with the command's default options: AdamW
-for all weights needs 19 to 42 GB, and the rows have 9 to 17 GB. The rows were seen before this cause.
+Files named full.yaml: the gradients of all weights exist while the next batches of a step run, so a step has two batches if the
+configuration accumulates gradients. At three of four commits the command `litgpt finetune` is an alias of `litgpt
+finetune_lora`. These rows are LoRA with the command's default options: AdamW for all weights needs 19 to 42 GB, and the rows
+have 9 to 17 GB. The rows were seen before this cause.
 
 Rows with 4-bit weights need bitsandbytes and lightning. Both tables were measured with bitsandbytes 0.41 and 0.42. Their
 products keep the operand until the next loss replaces the last one (class `Product`), so a step needs the operands of two
@@ -87,6 +87,7 @@ class Job:
     bits: str = ""
     is_mixed: bool = False
     accumulates: bool = False  # gradients of several batches
+    file: str = ""  # configuration
 
     @property
     def is_of_table(self) -> bool:
@@ -104,10 +105,11 @@ def jobs(path: str, checkout: Path) -> list[Job]:
     for row in rows_of(path, "litgpt"):
         is_hub = row["id"].startswith("litgpt-hub-")
         method, lora, network = re.findall(r"\w+", row["note"])[0], TABLE_LORA, NAMES.get(row["model"], "")
-        bits, is_mixed, accumulates = row["dtype"].partition("bnb.")[2], row["dtype"] == "bf16-mixed", False
+        bits, is_mixed, accumulates, file = row["dtype"].partition("bnb.")[2], row["dtype"] == "bf16-mixed", False, ""
         if is_hub:
             named = re.search(r"config file (\S+)", row["note"])
             assert named is not None
+            file = named[1].removeprefix("config_hub/finetune/")
             wanted = named[1].lower().replace("/gemma2b/", "/gemma2-2b/")
             text = next(p for p in files if str(p.relative_to(checkout)).lower() == wanted).read_text()
             numbers = {name: json.loads(value) for name, value in LORA.findall(text)}
@@ -119,7 +121,7 @@ def jobs(path: str, checkout: Path) -> list[Job]:
             method, bits = method.removeprefix("q"), "".join(re.findall(r"^quantize: *bnb\.(\S+)", text, re.MULTILINE))
         measured = None if row["quantity"] == "OOM" else float(row["value"]) * 1e9
         size = int(row["batch"]), int(row["seq"])
-        found.append(Job(row["id"], network, method, lora, *size, row["gpu"], measured, bits, is_mixed, accumulates))
+        found.append(Job(row["id"], network, method, lora, *size, row["gpu"], measured, bits, is_mixed, accumulates, file))
     return found
 
 
@@ -258,18 +260,13 @@ def output_of(checkout: str, *command: str) -> str:
     return subprocess.run(["git", "-C", checkout, *command], capture_output=True, check=True, text=True).stdout
 
 
-def published_at(checkout: str, measured_bytes: float) -> str:
-    """Return the first commit whose table of configuration files has a figure."""
-    figure = f"-S {measured_bytes / 1e9:.2f} GB"
-    return output_of(checkout, "log", "--reverse", "--format=%h", figure, "--", HUB).split()[0]
-
-
 def as_run(checkout: str, job: Job) -> tuple[Job, str]:
-    """Return the job that was run, and the commit of its model, which is empty for the model of the checkout."""
-    if job.method != "full" or job.measured_bytes is None:
+    """Return the job that was run, and the commit that published its row, which is empty for other tables."""
+    if job.is_of_table or job.measured_bytes is None:
         return job, ""
-    commit = published_at(checkout, job.measured_bytes)
-    if ALIAS in output_of(checkout, "show", f"{commit}:litgpt/__main__.py"):
+    line = rf"-G{job.file} .*{job.measured_bytes / 1e9:.2f} GB"
+    commit = output_of(checkout, "log", "--reverse", "--format=%h", line, "--", HUB).split()[0]
+    if job.method == "full" and ALIAS in output_of(checkout, "show", f"{commit}:litgpt/__main__.py"):
         job = replace(job, method="lora", lora=TABLE_LORA, accumulates=False)
     return job, commit
 
@@ -278,12 +275,18 @@ def as_run(checkout: str, job: Job) -> tuple[Job, str]:
 def at_commit(checkout: str, commit: str) -> Iterator[None]:
     """Within the context, the package litgpt is that of another commit."""
     path = list(sys.path)
-    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(sys.modules):
-        for name in [name for name in sys.modules if name.partition(".")[0] == "litgpt"]:
-            del sys.modules[name]
+    with tempfile.TemporaryDirectory() as folder:
+        forget()
         unpack(checkout, commit, Path(folder))
         yield
     sys.path[:] = path
+    forget()
+
+
+def forget() -> None:
+    """Let Python import the package litgpt again."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "litgpt"]:
+        del sys.modules[name]
 
 
 def unpack(checkout: str, commit: str, folder: Path) -> None:
