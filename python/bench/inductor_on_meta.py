@@ -59,6 +59,7 @@ CONSTANTS: dict[str, Any] = {  # answers of a machine with an A100
     "torch.cuda.get_device_properties": A100,
     "torch.cuda.get_device_capability": (8, 0),
     "torch._C._cuda_getDevice": 0,
+    "torch._inductor.scheduler.has_triton": True,
     "torch.utils._triton.triton_hash_with_backend": "",
     "torch._inductor.fx_passes.fuse_attention._sfdp_init": None,
     "torch._inductor.fx_passes.pad_mm._pad_mm_init": None,
