@@ -17,7 +17,7 @@ Sources of the settings:
 
 The README does not state checkpointing and offloading of the rows TUNE-0 to TUNE-3. Assumption chosen after a look at the
 rows: rows of the RTX 4090 (24 GB) checkpoint layers and store activations on the host, rows of the A6000 (48 GB) do neither.
-A maintainer later named both settings for TUNE-0, offloading as optional (issue 2168). Without offloading TUNE-0 has 19.9 GiB.
+A maintainer later named both settings for TUNE-0, offloading as optional (issue 2168). Without offloading TUNE-0 has 19.8 GiB.
 
 Code of torch.compile runs as Inductor of this PyTorch version generates it (inductor_on_meta.py). torchtune compiles each layer
 and the chunks of the loss. It does not compile another loss: `compile_loss` returns the compiled loss, and the recipe drops it.
