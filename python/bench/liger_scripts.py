@@ -43,7 +43,7 @@ ITERATIONS = 3
 CONSTRUCTORS = _device_constructors()
 MOST_OPERATORS = 100_000  # operators of a warm-up run; longer runs only repeat the same chunks
 IN_ORDER = ("fused_linear_cross_entropy", "fused_neighborhood_attention", "distill_cosine_loss")
-CACHE_BYTES = 256 * 10**6  # bytes that Triton's do_bench overwrites to clear the L2 cache
+CACHE_BYTES = 256 << 20  # bytes that Triton's do_bench overwrites to clear the L2 cache
 COMPILED = "compile"  # part of the names of providers that use torch.compile
 
 
