@@ -130,8 +130,9 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     return MP_OK;
 }
 
-/* For --row-chunks auto: chooses the numbers of chunks of a batch, and builds the graph of the batch with these numbers. */
-static mp_status best_at(void *data, int64_t batch, int64_t budget_bytes, mp_graph **out, int64_t *floor_bytes, mp_error *err)
+/* For --row-chunks auto: chooses the numbers of chunks of a batch, and builds the graph of the batch with these numbers; or
+ * computes only the floor of all numbers. */
+static mp_status best_at(void *data, int64_t batch, int64_t budget_bytes, bool only_floor, mp_fit_choice *out, mp_error *err)
 {
     builder *b = data;
     options o = *b->asked;
@@ -143,16 +144,20 @@ static mp_status best_at(void *data, int64_t batch, int64_t budget_bytes, mp_gra
     request.progress = progress_show;
     request.progress_data = b->shown;
     MP_CHECK(load_batch(b, &o, batch, &whole, err));
+    if (only_floor) return mp_row_chunks_floor(&whole, &o.model, &request, &out->floor_bytes, err);
     MP_CHECK(mp_row_chunks_choose(&whole, &o.model, &request, &choice, err));
-    *floor_bytes = choice.floor_bytes;
-    if (choice.n == 1) return MP_OK;
-    o.model.row_chunks = choice.setting;
-    MP_CHECK(load_batch(b, &o, batch, &chosen, err));
-    MP_ENSURE(mp_grow(&b->chunks, &b->capacity, b->n_chunks + 1, sizeof *b->chunks), err, MP_NOMEM,
-              "out of memory for the chunks of %zu batches", b->n_chunks);
-    b->chunks[b->n_chunks].batch = batch;
-    snprintf(b->chunks[b->n_chunks++].setting, MP_ROW_CHUNKS_TEXT, "%s", choice.setting);
-    *out = mp_workload_take_graph(&chosen);
+    out->floor_bytes = choice.floor_bytes;
+    if (choice.n > 1) {
+        o.model.row_chunks = choice.setting;
+        MP_CHECK(load_batch(b, &o, batch, &chosen, err));
+        MP_ENSURE(mp_grow(&b->chunks, &b->capacity, b->n_chunks + 1, sizeof *b->chunks), err, MP_NOMEM,
+                  "out of memory for the chunks of %zu batches", b->n_chunks);
+        b->chunks[b->n_chunks].batch = batch;
+        snprintf(b->chunks[b->n_chunks++].setting, MP_ROW_CHUNKS_TEXT, "%s", choice.setting);
+        out->graph = mp_workload_take_graph(&chosen);
+    }
+    out->trial = choice.trial;
+    choice.trial = (mp_answer){0};
     return MP_OK;
 }
 

@@ -224,7 +224,8 @@ mp_status mp_chunk_solve(mp_chunk_choice *c, int index)
     const char *solver = trial_solver(c, w->graph);
     MP_CHECK(search(c, w, solver, &c->all[index], &answer));
     c->all[index].state = MP_CHUNK_SOLVED;
-    if (solver) keep(c, index, &answer);
+    const bool is_given = c->request->solver && !strcmp(c->request->solver, "lagrange") && !c->request->own;
+    if (solver || is_given) keep(c, index, &answer);
     return MP_OK;
 }
 

@@ -40,8 +40,7 @@ static bool is_candidate(const mp_chunk_choice *c, int index)
     return c->all[index].state != MP_CHUNK_EXCLUDED;
 }
 
-/* For each kind that is not in is_met, builds a graph with chunks of this kind, so that `shared` is complete. */
-static mp_status meet_others(mp_chunk_choice *c)
+mp_status mp_chunk_share(mp_chunk_choice *c)
 {
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++)
         if (c->most[k] > 1 && !c->is_met[k]) MP_CHECK(mp_chunk_build(c, mp_chunk_step(k)));
@@ -106,7 +105,7 @@ mp_status mp_chunk_prove(mp_chunk_choice *c, int chosen)
     const size_t most = ALLOWANCE * (c->all[0].n_nodes + c->all[chosen].n_nodes);
     size_t n_nodes = 0;
     bool with_floor = true;
-    MP_CHECK(meet_others(c));
+    MP_CHECK(mp_chunk_share(c));
     if (c->shared_bytes > c->request->budget_bytes) return MP_OK;
     MP_CHECK(build_singles(c, chosen));
     for (int k = 0; k < MP_CHUNK_CANDIDATES; k++) {

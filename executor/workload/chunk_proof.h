@@ -3,6 +3,8 @@
 
 #include "executor/workload/chunk_choice.h"
 
+/* Completes `shared`, so that shared_bytes holds for all candidates. Errors as mp_chunk_build. */
+mp_status mp_chunk_share(mp_chunk_choice *c);
 /* Computes the bounds of candidates that may be faster than the chosen candidate. Does nothing if that takes too long. Errors
  * as mp_chunk_score. */
 mp_status mp_chunk_prove(mp_chunk_choice *c, int chosen);

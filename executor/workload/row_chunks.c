@@ -186,3 +186,21 @@ void mp_row_chunks_choice_free(mp_row_chunks_choice *choice)
 {
     mp_answer_free(&choice->trial);
 }
+
+mp_status mp_row_chunks_floor(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
+                              int64_t *floor_bytes, mp_error *err)
+{
+    MP_CLEARED_BY(mp_chunk_choice_clear) mp_chunk_choice c = {0};
+    MP_CLEARED_BY(mp_row_chunks_choice_free) mp_row_chunks_choice choice = {0};
+    MP_CHECK(mp_problem_floor(whole->problem, floor_bytes, NULL, err));
+    MP_CHECK(mp_chunk_choice_begin(whole, options, request, &c, err));
+    if (has_no_choice(&c)) return MP_OK;
+    if (mp_chunk_choice_is_small(&c)) {
+        MP_CHECK(mp_row_chunks_choose(whole, options, request, &choice, err));
+        *floor_bytes = choice.floor_bytes;
+        return MP_OK;
+    }
+    MP_CHECK(mp_chunk_share(&c));
+    if (c.shared_bytes < *floor_bytes) *floor_bytes = c.shared_bytes;
+    return MP_OK;
+}

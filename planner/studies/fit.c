@@ -63,7 +63,7 @@ static bool fits(const mp_fit_study *x, const mp_fit_trial *t, int means)
 static bool is_judged(const mp_fit_study *x, const mp_fit_trial *t, int means)
 {
     if (means == MP_FIT_KEEP_ALL) return true;
-    const bool is_over = t->is_chosen && t->floor_bytes > x->plan_limit;
+    const bool is_over = t->has_floor && t->floor_bytes > x->plan_limit;
     if (means == BY_FLOOR) return is_over || t->floor_bytes <= x->plan_limit;
     return is_over || t->n_searches || t->peak_bytes >= 0;
 }
@@ -264,7 +264,7 @@ static mp_fit_answer answer_of(const mp_fit_study *x, mp_fit_means means, int64_
     a.next_floor_bytes = next->floor_bytes;
     a.next_smallest_bytes = means == MP_FIT_KEEP_ALL ? next->kept.bytes : next->smallest_bytes;
     if (means != MP_FIT_KEEP_ALL && next->peak_bytes >= 0) a.next_overhead = mp_fit_overhead_of(next);
-    if (next->is_chosen && next->floor_bytes > x->plan_limit)
+    if (next->has_floor && next->floor_bytes > x->plan_limit)
         a.end = MP_FIT_PROVED;
     else if (means == MP_FIT_KEEP_ALL)
         a.end = MP_FIT_OVER;

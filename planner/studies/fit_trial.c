@@ -118,13 +118,15 @@ static mp_status record(const mp_fit_study *x, const mp_graph *graph, mp_fit_tri
     return MP_OK;
 }
 
-/* Searches for a plan, from the start that `how` names. Each search for the same batch has another seed. If the search is
- * stopped, its result is not recorded. */
-static mp_status search(mp_fit_study *x, const mp_graph *graph, mp_fit_trial *t, mp_fit_depth how, mp_error *err)
+/* Searches for a plan, from the start that `how` names. `trial`: plans by `lagrange`, which are not searched again; NULL: none.
+ * Each search for the same batch has another seed. If the search is stopped, its result is not recorded. */
+static mp_status search(mp_fit_study *x, const mp_graph *graph, const mp_answer *trial, mp_fit_trial *t, mp_fit_depth how,
+                        mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
     const mp_fit_request *asked = x->request;
+    const mp_earlier_plans earlier = {graph, x->plan_limit, trial ? trial->plan : NULL, trial ? trial->smallest : NULL};
     mp_fit_measure found;
     mp_request request = {.graph = graph,
                           .budget_bytes = x->plan_limit,
@@ -137,6 +139,7 @@ static mp_status search(mp_fit_study *x, const mp_graph *graph, mp_fit_trial *t,
                           .progress_data = x};
     if (how != MP_FIT_SEARCHED_ANEW) MP_CHECK(nearest_plan(x, graph, t->batch, how == MP_FIT_SEARCHED_AGAIN, &start, err));
     request.start = start;
+    if (earlier.smallest) request.earlier = &earlier;
     request.refine = start;
     const int fewer = start ? MP_FIT_QUICKER : asked->effort == MP_EFFORT_THOROUGH ? 1 : FIT_FIRST_FEWER;
     request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / fewer;
@@ -157,7 +160,7 @@ static mp_status add_trial(mp_fit_study *x, int64_t batch, mp_graph **graph, mp_
     MP_CHECK(without_recompute(x, *graph, &made, err));
     MP_ENSURE(mp_grow(&x->trials, &x->capacity, x->n_trials + 1, sizeof *x->trials), err, MP_NOMEM,
               "out of memory for %zu batches", x->n_trials);
-    made.is_chosen = !x->request->best_at;
+    made.is_chosen = made.has_floor = !x->request->best_at;
     *out = &x->trials[x->n_trials++];
     **out = made;
     if (made.kept.bytes > x->request->memory_bytes) return MP_OK;
@@ -168,39 +171,47 @@ static mp_status add_trial(mp_fit_study *x, int64_t batch, mp_graph **graph, mp_
     return MP_OK;
 }
 
-/* Lets the caller choose the best graph of a batch. */
-static mp_status choose(const mp_fit_study *x, mp_fit_trial *t, mp_error *err)
+/* Lets the caller choose the best graph of a batch, or compute only a floor of all graphs. */
+static mp_status choose(const mp_fit_study *x, mp_fit_trial *t, bool only_floor, mp_answer *trial, mp_error *err)
 {
-    int64_t floor_bytes = t->own_floor_bytes;
-    MP_CHECK(x->request->best_at(x->request->graph_data, t->batch, x->plan_limit, &t->chosen, &floor_bytes, err));
-    if (floor_bytes < t->floor_bytes) t->floor_bytes = floor_bytes;
-    t->is_chosen = true;
+    mp_fit_choice choice = {.floor_bytes = t->own_floor_bytes};
+    MP_CHECK(x->request->best_at(x->request->graph_data, t->batch, x->plan_limit, only_floor, &choice, err));
+    t->chosen = choice.graph;
+    *trial = choice.trial;
+    if (!t->has_floor || choice.floor_bytes > t->floor_bytes) t->floor_bytes = choice.floor_bytes;
+    if (t->floor_bytes > t->own_floor_bytes) t->floor_bytes = t->own_floor_bytes;
+    t->has_floor = true;
+    t->is_chosen = !only_floor;
     return MP_OK;
 }
 
 /* Searches for a plan of the chosen graph. If none is found within the allowed time, also searches the graph of graph_at, so
  * that the choice never gives a smaller answer. */
-static mp_status search_graphs(mp_fit_study *x, mp_graph **graph, mp_fit_trial *t, mp_fit_depth how, mp_error *err)
+static mp_status search_graphs(mp_fit_study *x, mp_graph **graph, const mp_answer *trial, mp_fit_trial *t, mp_fit_depth how,
+                               mp_error *err)
 {
-    if (t->chosen) MP_CHECK(search(x, t->chosen, t, how, err));
-    if (t->chosen && (mp_fit_is_quick_enough(x, t) || x->stopped || t->own_floor_bytes > x->plan_limit)) return MP_OK;
+    const bool is_chosen = t->chosen;
+    if (is_chosen) MP_CHECK(search(x, t->chosen, trial, t, how, err));
+    if (is_chosen && (mp_fit_is_quick_enough(x, t) || x->stopped || t->own_floor_bytes > x->plan_limit)) return MP_OK;
     if (!*graph) MP_CHECK(x->request->graph_at(x->request->graph_data, t->batch, graph, err));
-    return search(x, *graph, t, how, err);
+    return search(x, *graph, is_chosen ? NULL : trial, t, how, err);
 }
 
 mp_status mp_fit_try(mp_fit_study *x, int64_t batch, mp_fit_depth how, const mp_fit_trial **out, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer trial = {0};
     mp_fit_trial *t = mp_fit_known(x, batch);
     *out = NULL;
     x->batch = batch;
     if (!tell(x, NULL)) return MP_OK;
     if (!t) MP_CHECK(add_trial(x, batch, &graph, &t, err));
-    const bool has_plan = t->n_searches || t->peak_bytes >= 0;
-    const bool is_over = t->floor_bytes > x->plan_limit;
-    if (x->has_limit && !t->is_chosen && !has_plan && (is_over || how != MP_FIT_NOT_SEARCHED)) MP_CHECK(choose(x, t, err));
+    const bool has_plan = t->n_searches || t->peak_bytes >= 0, searches = how != MP_FIT_NOT_SEARCHED;
+    const bool is_over = t->floor_bytes > x->plan_limit, chooses = x->has_limit && !t->is_chosen && !has_plan;
+    if (chooses && !searches && is_over && !t->has_floor) MP_CHECK(choose(x, t, true, &trial, err));
+    if (chooses && searches && !(t->has_floor && is_over)) MP_CHECK(choose(x, t, false, &trial, err));
     if ((how == MP_FIT_SEARCHED && !has_plan && t->floor_bytes <= x->plan_limit) || how > MP_FIT_SEARCHED) {
-        MP_CHECK(search_graphs(x, &graph, t, how, err));
+        MP_CHECK(search_graphs(x, &graph, &trial, t, how, err));
         if (!t->n_searches) return MP_OK;
     }
     *out = t;

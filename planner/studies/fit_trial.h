@@ -7,10 +7,11 @@
 /* One batch size that was tried, with its results. */
 typedef struct mp_fit_trial {
     int64_t batch, static_bytes;
-    /* own_floor_bytes: floor of the graph of graph_at. floor_bytes: the same until is_chosen is set; then the floor of all
-     * graphs of the batch */
+    /* own_floor_bytes: floor of the graph of graph_at. floor_bytes: the same until has_floor is set; then a floor of all graphs
+     * of the batch */
     int64_t floor_bytes, own_floor_bytes;
-    bool is_chosen; /* true: best_at was called, or the request has none */
+    bool has_floor; /* true: floor_bytes holds for all settings */
+    bool is_chosen; /* true: best_at has chosen the settings, or the request has none */
     /* the graph that best_at returned; NULL: the graph of graph_at. If a plan fits, it is a plan of this graph */
     mp_graph *chosen;
     mp_fit_measure kept, found; /* memory of keep-all, and of the plan to which peak_bytes refers */

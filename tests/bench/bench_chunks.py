@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_chunks.py MEMPLAN [--settings] [NETWORK...] - plans of long sequences with recomputation, with chunks of rows, with copies, and with all of them.
+"""bench_chunks.py MEMPLAN [--settings|--time] [NETWORK...] - plans of long sequences with recomputation, with chunks of rows, with copies, and with all of them.
 
 One sample in bf16 on one H100, as memplan's executor trains it. The budget is the static memory plus a share of the rest that keep-all needs. Each row has the
 peak in GiB and the milliseconds of a step; a choice that does not fit has its smallest peak, in brackets. Exits with 1 if all choices together are slower than the
@@ -7,16 +7,22 @@ best single choice, or do not fit although a single one does.
 
 --settings: another table. Each row keeps all tensors with the default chunks of a library (torchtitan: 8 chunks, TRL: 256 tokens). Its budget is the peak with these
 chunks. The last columns are the step and the chunks that memplan chooses within this budget. Exits with 1 if memplan's step is slower than the library's default.
+
+--time: processor seconds of plan with --row-chunks off and auto, for models of the folder DATA and networks known by name. The last line is the median ratio. Exits
+with 1 if it exceeds 2.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import statistics
 import subprocess
 import sys
+from pathlib import Path
 
-MEMPLAN, SETTINGS = sys.argv[1], "--settings" in sys.argv
-NETWORKS = [word for word in sys.argv[2:] if word != "--settings"] or ["gpt2", "qwen3-1.7b", "llama3-8b"]
+MEMPLAN, SETTINGS, TIME = sys.argv[1], "--settings" in sys.argv, "--time" in sys.argv
+NETWORKS = [word for word in sys.argv[2:] if not word.startswith("--")] or ["gpt2", "qwen3-1.7b", "llama3-8b"]
 TOKENS = (8192, 32768, 131072)
 SHARE = 0.4
 USUAL = ("--batch", "1", "--dtype", "bf16", "--device", "h100", "--rules", "executor", "--json")
@@ -58,7 +64,48 @@ def settings() -> int:
     return is_worse
 
 
+# networks, batches and budgets of --time; the last budgets of a row are below the floor
+TIMED = (
+    ("llama3-8b", 1, ("min", "70%", "80%", "50% backward", "70% backward")),
+    ("qwen3-1.7b", 4, ("min", "50%", "70%", "40% backward")),
+    ("gpt2", 8, ("min", "50%", "70%", "50% backward", "10%", "20% backward")),
+    ("gpt2_small.onnx", 4, ("min", "50%", "30%")),
+    ("bert_base_loss.onnx", 8, ("min", "50%", "25%")),
+    ("vit_b_16.onnx", 16, ("50%", "70%")),
+    ("mlp4.onnx", 4096, ("min", "50%")),
+    ("resnet50.onnx", 32, ("50%",)),
+    ("unet.onnx", 2, ("50%",)),
+    ("vgg16.onnx", 32, ("50%",)),
+    ("mobilenet_v2.onnx", 32, ("50%",)),
+)
+
+
+def processor_seconds(*words: str) -> float:
+    before = os.times()
+    subprocess.run([MEMPLAN, "plan", *words, "--json"], capture_output=True, check=False)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def times() -> int:
+    """Prints the table of planning times. Returns 1 if the median ratio exceeds 2."""
+    ratios = []
+    print("| network | batch | budget | off | auto | ratio |\n|-|-:|-|-:|-:|-:|")
+    for network, batch, budgets in TIMED:
+        path = str(Path(os.environ["DATA"], "models", network)) if network.endswith(".onnx") else network
+        for text in budgets:
+            budget, *fuse = text.split()
+            words = (path, "--batch", str(batch), "--budget", budget, "--fuse", fuse[0] if fuse else "none", "--row-chunks")
+            off, auto = (processor_seconds(*words, chunks) for chunks in ("off", "auto"))
+            ratios.append(auto / off)
+            print(f"| {network.removesuffix('.onnx')} | {batch} | {text} | {off:.2f} s | {auto:.2f} s | {auto / off:.2f} |", flush=True)
+    print(f"median of {len(ratios)} ratios: {statistics.median(ratios):.2f}")
+    return statistics.median(ratios) > 2
+
+
 def main() -> int:
+    if TIME:
+        return times()
     if SETTINGS:
         return settings()
     is_worse = False

@@ -316,6 +316,19 @@ static mp_status row_chunks_choose(public_world *w, mp_error *err)
     return st;
 }
 
+static mp_status row_chunks_floor(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(mp_workload_free) mp_workload workload = {0};
+    mp_workload_options o = public_sgd();
+    const mp_request request = {.budget_bytes = 1 << 30, .solver = "segments", .moves = 5};
+    int64_t floor_bytes;
+    mp_status st;
+    o.row_chunks = "auto";
+    MUST(mp_workload_load(MLP, &o, &workload, NULL));
+    PUBLIC_LIMITED(w, st, mp_row_chunks_floor(&workload, &o, &request, &floor_bytes, err));
+    return st;
+}
+
 /* Searches for a plan of a workload, as a whole or with chosen numbers of chunks. */
 static mp_status solved_workload(public_world *w, bool with_chunks, mp_error *err)
 {
@@ -428,6 +441,7 @@ const public_call public_studies[] = {{"mp_tier_study_of", tier_study},
                                       {"mp_other_rules_at", other_rules_at},
                                       {"mp_savings_find", savings_find},
                                       {"mp_row_chunks_choose", row_chunks_choose},
+                                      {"mp_row_chunks_floor", row_chunks_floor},
                                       {"mp_row_chunks_search", row_chunks_search},
                                       {"mp_row_chunks_solve", row_chunks_solve},
                                       {"mp_workload_solve", workload_solve},

@@ -1,5 +1,6 @@
 /* test_fit.c - the largest batch, against planning every batch, and against the memory of a chain computed by hand. */
 #include "estimator/base/memory.h"
+#include "memplan/problem.h"
 #include "memplan/studies/fit.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
@@ -77,6 +78,57 @@ TEST(the_answers_are_those_of_trying_every_batch)
             assert_true(found.answers[MP_FIT_RECOMPUTE].overhead <= overheads[o]);
             assert_true(found.answers[MP_FIT_KEEP_ALL].batch < found.answers[MP_FIT_ANY].batch);
         }
+}
+
+/* Counts the questions about other settings, which halve the activations. */
+typedef struct halves {
+    builder b;
+    int n_floors, n_choices, n_needless;
+} halves;
+
+static mp_status half_at(void *data, int64_t batch, int64_t budget_bytes, bool only_floor, mp_fit_choice *out, mp_error *err)
+{
+    halves *h = data;
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
+    MP_CHECK(chain_graph(LAYERS, batch * BYTES / 2, STATIC, true, &graph, err));
+    MP_CHECK(mp_problem_new(graph, &problem, err));
+    MP_CHECK(mp_problem_floor(problem, &out->floor_bytes, NULL, err));
+    *(only_floor ? &h->n_floors : &h->n_choices) += 1;
+    h->n_needless += !only_floor && out->floor_bytes > budget_bytes;
+    if (only_floor) return MP_OK;
+    const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .solver = "lagrange", .effort = MP_EFFORT_QUICK};
+    MP_CHECK(mp_solve(&request, &out->trial, err));
+    out->graph = graph;
+    graph = NULL;
+    return MP_OK;
+}
+
+/* With settings that halve the activations, the batches are those of the network with halved activations. Settings are chosen
+ * only for batches that are searched. */
+TEST(settings_are_chosen_where_a_plan_is_searched)
+{
+    static const char *const solvers[] = {"chen", "auto"};
+    for (size_t s = 0; s < 2; s++) {
+        halves h = {0};
+        const mp_fit_request request = {.graph_at = graph_at,
+                                        .best_at = half_at,
+                                        .graph_data = &h,
+                                        .memory_bytes = 60000,
+                                        .overhead = 0.3,
+                                        .solver = solvers[s]};
+        mp_fit found;
+        mp_error err = {0};
+        if (mp_fit_batch(&request, &found, &err) != MP_OK) fail_msg("%s", err.message);
+        const mp_fit whole = fit(60000, 0.3, solvers[s]);
+        const mp_fit_answer *any = &found.answers[MP_FIT_ANY];
+        assert_int_equal(found.answers[MP_FIT_KEEP_ALL].batch, whole.answers[MP_FIT_KEEP_ALL].batch);
+        assert_in_range(any->batch, 2 * whole.answers[MP_FIT_ANY].batch, 2 * whole.answers[MP_FIT_ANY].batch + 1);
+        assert_true(any->is_of_best_at && any->end != MP_FIT_UNKNOWN);
+        assert_true(h.n_floors > 0 && h.n_choices > 0);
+        assert_true((size_t)h.n_choices <= found.n_searches);
+        assert_int_equal(h.n_needless, 0);
+    }
 }
 
 TEST(searches_are_few)

@@ -23,11 +23,17 @@
  * graph with mp_graph_free. */
 typedef mp_status (*mp_batch_graph)(void *data, int64_t batch, mp_graph **out, mp_error *err);
 
-/* The caller's function that chooses other settings of a batch, such as chunks of rows. It chooses the settings with the
- * fastest plan within budget_bytes. *out is the graph with these settings; NULL: the graph of graph_at is the best. The caller
- * of the function releases *out with mp_graph_free. *floor_bytes: no plan with any settings has a smaller peak. Its errors end
+/* The settings of a batch that the caller's function chose, such as chunks of rows. */
+typedef struct mp_fit_choice {
+    mp_graph *graph;     /* the graph with these settings; NULL: the graph of graph_at is the best */
+    int64_t floor_bytes; /* no plan with any settings has a smaller peak */
+    mp_answer trial;     /* plans of `graph` within the budget by the searcher `lagrange`; zeroed: not known */
+} mp_fit_choice;
+
+/* The caller's function that chooses other settings of a batch: those with the fastest plan within budget_bytes. If only_floor
+ * is true, floor_bytes suffices, and `graph` stays NULL. The caller of the function releases graph and trial. Its errors end
  * the study. */
-typedef mp_status (*mp_best_graph)(void *data, int64_t batch, int64_t budget_bytes, mp_graph **out, int64_t *floor_bytes,
+typedef mp_status (*mp_best_graph)(void *data, int64_t batch, int64_t budget_bytes, bool only_floor, mp_fit_choice *out,
                                    mp_error *err);
 
 /* Called before the searches for a batch (`search` NULL) and repeatedly during them. Return false to stop with the results
@@ -36,7 +42,7 @@ typedef bool (*mp_fit_progress)(int64_t batch, const mp_progress *search, void *
 
 typedef struct mp_fit_request {
     mp_batch_graph graph_at;
-    /* Called for a batch whose keep-all does not fit, to choose its settings. NULL: graph_at builds the graphs of all plans.
+    /* Called for a batch whose keep-all does not fit, first for the floor. NULL: graph_at builds the graphs of all plans.
      * Extra time is always relative to keep-all of graph_at's graph. */
     mp_best_graph best_at;
     void *graph_data;     /* the first argument of graph_at and best_at */

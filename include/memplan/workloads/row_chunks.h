@@ -48,6 +48,11 @@ mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_optio
 void mp_row_chunks_choice_free(
     mp_row_chunks_choice *choice); /* releases the members, not the struct; a zeroed struct is allowed */
 
+/* Computes a floor for all numbers of chunks: at most the floor of mp_row_chunks_choose. Arguments and errors as there. Cost:
+ * loads one workload per kind of region. For at most 200 nodes, where a choice is quick, as mp_row_chunks_choose. */
+mp_status mp_row_chunks_floor(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
+                              int64_t *floor_bytes, mp_error *err);
+
 /* Searches for a plan after mp_row_chunks_choose. If no plan is found with the chosen numbers of chunks, searches with whole
  * regions. So every budget for which mp_workload_solve finds a plan with whole regions has a plan.
  *
