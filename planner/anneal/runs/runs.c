@@ -101,7 +101,8 @@ int64_t mp_runs_over(const mp_runs *x)
 int64_t mp_runs_limit(const mp_runs *x, int run, int tier)
 {
     if (tier) return x->limit[tier];
-    return x->limit[0] - (run == x->end ? x->end_workspace_bytes : x->runs[run].does->workspace_bytes);
+    if (run == x->end) return x->limit[0] - x->end_workspace_bytes;
+    return x->limit[0] - (mp_runs_is_issued(x, run) ? 0 : x->runs[run].does->workspace_bytes);
 }
 
 void mp_runs_occupy(mp_runs *x, int run, bool enters)
@@ -274,7 +275,7 @@ static int new_run(mp_runs *x, int node, int alternative)
 static int new_wait(mp_runs *x, int run)
 {
     const mp_node_run r = x->runs[run];
-    const int wait = r.does->channel > MP_CHANNEL_SECOND_STREAM ? new_run(x, r.node, r.alternative) : -1;
+    const int wait = mp_runs_is_issued(x, run) ? new_run(x, r.node, r.alternative) : -1;
     if (wait < 0) return -1;
     x->runs[wait].does = &x->waits[r.node][r.alternative];
     x->runs[wait].is_wait = true;
@@ -351,6 +352,8 @@ void mp_runs_spread(mp_runs *x)
             mp_profile_add(profile, mp_runs_position(x, x->producers[s].runs[m]), mp_lifetime_end(x, s, m),
                            x->graph->storages[s].bytes);
     }
+    for (int k = 0; k < x->queue.n && !x->failed; k++)
+        if (!x->runs[x->queue.runs[k]].is_wait) mp_lifetime_workspace(x, x->queue.runs[k], 1);
     for (int k = 0; k < n && !x->failed; k++) mp_lifetime_pair(x, order[k]);
 }
 

@@ -8,7 +8,7 @@
  *
  * A run on a channel other than compute is issued. A second run, called its wait, marks the position at which compute waits for
  * the issued run. The wait takes no ticks. It reads every storage that the issued run uses, so that they remain live until
- * then. Each tier has a memory profile.
+ * then. The workspace of the issued run is live until then, too. Each tier has a memory profile.
  *
  * Updates have no positions. If updates are not fused into backward (mp_fuse), a gradient lives to the end of backward. If they
  * are, it lives to the last run that adds to it or reads a storage that its update overwrites, as in mp_updates_place. */
@@ -132,6 +132,11 @@ static inline int mp_runs_position(const mp_runs *runs, int run)
 {
     return runs->runs[run].position;
 }
+/* True if a run is on a channel other than compute, so that it has a wait. False for waits. */
+static inline bool mp_runs_is_issued(const mp_runs *runs, int run)
+{
+    return runs->runs[run].does->channel > MP_CHANNEL_SECOND_STREAM;
+}
 /* Returns the bytes over the limits, summed over all positions of the order and over all tiers. O(tiers). */
 int64_t mp_runs_over(const mp_runs *runs);
 /* Returns the makespan of the order, without updates (makespan.h). If it exceeds `most`, the result may be any value above
@@ -156,7 +161,7 @@ int mp_runs_reach(const mp_runs *runs, int64_t ticks);
 /* Returns the ticks that compute takes before a position. Only for graphs with copies. O(log positions). */
 int64_t mp_runs_ticks_before(const mp_runs *runs, int position);
 /* Returns the bytes of a tier that other storages may use while a run executes: the tier's limit, less the run's workspace on
- * the device. */
+ * the device. The workspace of an issued run is not subtracted, because it counts as live bytes (mp_lifetime_workspace). */
 int64_t mp_runs_limit(const mp_runs *runs, int run, int tier);
 /* With `enters`, gives the position of the run its limit in all tiers. Without it, marks the position as empty in all tiers. */
 void mp_runs_occupy(mp_runs *runs, int run, bool enters);
@@ -235,7 +240,10 @@ void mp_lifetime_add_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_add_reader(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_reader(mp_runs *runs, int s, int run);
-/* Returns the bytes of all instances and sums in a tier that become live with this run. */
+/* Returns the bytes of all instances and sums in a tier, and of an issued run's workspace, that become live with this run. */
 int64_t mp_lifetimes_begun(const mp_runs *runs, int run, int tier);
+/* Adds the workspace of an issued run to the memory profile (sign 1), or subtracts it (-1): from the position of the run to the
+ * position of its wait. `run` is either of the two. Does nothing unless the order contains both. */
+void mp_lifetime_workspace(mp_runs *runs, int run, int sign);
 /* Recomputes the bytes that in-place pairs save at the position of a run (in_place_bytes). */
 void mp_lifetime_pair(mp_runs *runs, int run);

@@ -48,6 +48,7 @@ static void turn_on(mp_runs *x, int run)
     /* while is_on is false, the calls above skip in-place pairs; mp_lifetime_pair then examines the run's pairs once, and not
      * once per storage */
     x->runs[run].is_on = true;
+    mp_lifetime_workspace(x, run, 1);
     mp_lifetime_pair(x, run);
     if (!x->runs[run].is_wait) mp_run_list_insert(x, of_node, run);
 }
@@ -57,6 +58,7 @@ static void turn_off(mp_runs *x, int run)
     const mp_alternative *alternative = mp_runs_alternative(x, run);
     mp_run_list *of_node = &x->of_node[x->runs[run].node];
     if (!x->runs[run].is_wait) mp_run_list_remove(x, of_node, run);
+    mp_lifetime_workspace(x, run, -1);
     x->runs[run].is_on = false;
     for (size_t k = 0; k < alternative->n_writes; k++)
         if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
@@ -157,7 +159,7 @@ int mp_runs_issue(mp_runs *x, int node, int alternative, int before_run, int wai
 {
     const mp_alternative *does = &x->graph->nodes[node].alternatives[alternative];
     const int run = reserve(x, node, alternative, does, before_run);
-    if (run < 0 || does->channel <= MP_CHANNEL_SECOND_STREAM) return run;
+    if (run < 0 || !mp_runs_is_issued(x, run)) return run;
     const int wait = reserve(x, node, alternative, &x->waits[node][alternative], wait_before);
     if (wait < 0) {
         mp_runs_remove(x, run);

@@ -87,6 +87,23 @@ static void pair_at(mp_runs *x, int position)
     if (x->run_at[position] >= 0) mp_lifetime_pair(x, x->run_at[position]);
 }
 
+/* ---- workspaces of issued runs ---- */
+
+/* True if the order contains the run, and the run is issued or is a wait. An issued run and its wait are turned on and off one
+ * after the other. */
+static bool is_pair_on(const mp_runs *x, int run)
+{
+    return x->runs[run].mate >= 0 && x->runs[run].is_on && x->runs[x->runs[run].mate].is_on;
+}
+
+void mp_lifetime_workspace(mp_runs *x, int run, int sign)
+{
+    if (!is_pair_on(x, run)) return;
+    const int issued = x->runs[run].is_wait ? x->runs[run].mate : run, wait = x->runs[issued].mate;
+    mp_profile_add(x->profile, mp_runs_position(x, issued), mp_runs_position(x, wait) + 1,
+                   sign * x->runs[issued].does->workspace_bytes);
+}
+
 /* ---- lists ---- */
 
 /* Updates the memory profile when the end of an instance of s moves between two positions. */
@@ -237,5 +254,6 @@ int64_t mp_lifetimes_begun(const mp_runs *x, int run, int tier)
         const int s = r->does->adds[k];
         if (storages[s].tier == tier && begins_at(x, s, r->position)) bytes += storages[s].bytes;
     }
+    if (!tier && mp_runs_is_issued(x, run) && is_pair_on(x, run)) bytes += r->does->workspace_bytes;
     return bytes;
 }
