@@ -17,6 +17,7 @@
 #include "planner/anneal/anneal.h"
 #include "planner/math/tuning.h"
 #include "planner/order/updates.h"
+#include "planner/order/waits.h"
 
 /* Settings of this file. Nobody measured their effect one by one. */
 enum {
@@ -108,6 +109,7 @@ static mp_status offer(mp_search *search, const mp_anneal_order *found, mp_error
     MP_OWNED mp_step *steps = NULL;
     size_t n;
     MP_CHECK(mp_updates_place_within(request->graph, found->steps, found->n, request->budget_bytes, &steps, &n, err));
+    MP_CHECK(mp_waits_hide_updates(request->graph, steps, (int)n, request->budget_bytes, err));
     return mp_search_offer(search, steps, n, NULL, NULL, err);
 }
 

@@ -15,9 +15,11 @@
 
 #include "estimator/base/list.h"
 #include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
 #include "memplan/makespan.h"
 #include "planner/math/tuning.h"
 #include "planner/order/order.h"
+#include "planner/order/waits.h"
 
 typedef struct search {
     const mp_request *request;
@@ -255,14 +257,7 @@ static void move_behind(search *x, int t, int after)
     const mp_alternative *a = alternative_of(x, t);
     int until = after + 1;
     while (until < x->n && !is_apart(a, alternative_of(x, until))) until++;
-    memcpy(x->trial, x->steps, (size_t)x->n * sizeof *x->trial);
-    memmove(x->trial + t, x->steps + t + 1, (size_t)(after - t) * sizeof *x->trial);
-    x->trial[after] = x->steps[t];
-    for (int k = 0; k < x->n; k++) {
-        const int end = mp_step_end(x->steps, k), place = k > t && k <= after ? k - 1 : k;
-        if (k == t || !mp_step_is_issued(x->steps[k]) || end <= t || end > after) continue;
-        mp_steps_issue(x->trial, place, place + 1, end - 1 > place + 1 ? end - 1 : 0);
-    }
+    mp_steps_postpone(x->steps, x->n, t, after, x->trial);
     mp_steps_issue(x->trial, after, after + 1, until > after + 1 ? until : 0);
 }
 
@@ -283,17 +278,6 @@ static mp_status postpone(search *x, int t)
     return MP_OK;
 }
 
-/* Sets *idle to the ticks for which compute is idle before step t; 0 if t is the end. `ends`: scratch, one entry per step. */
-static mp_status idle_before(const search *x, int t, int64_t *ends, int64_t *idle)
-{
-    int64_t ticks, before = 0;
-    MP_CHECK(mp_makespan(x->request->graph, x->steps, (size_t)x->n, ends, &ticks, x->err));
-    for (int k = 0; k < t; k++)
-        if (!is_copy(x, x->steps[k])) before = ends[k];
-    *idle = t == x->n ? 0 : ends[t] - alternative_of(x, t)->ticks - before;
-    return MP_OK;
-}
-
 /* True if step k may run before the earlier step `to`, as far as results show: it uses no result of the steps in between and
  * none of the copy in step t. The timeline judges the other rules. Without this check most attempts fail, and large plans use
  * up their attempts at the first waits. */
@@ -303,23 +287,22 @@ static bool may_move_ahead(const search *x, int t, int k, int to)
     if (is_apart(alternative_of(x, t), a)) return false;
     for (int j = to; j < k; j++) {
         const mp_alternative *other = alternative_of(x, j);
-        if (touches(a, other->writes, other->n_writes) || shares(a->reads, a->n_reads, other->adds, other->n_adds))
-            return false;
+        if (touches(a, other->writes, other->n_writes) || touches(a, other->adds, other->n_adds)) return false;
     }
     return true;
 }
 
 /* If compute waits for the copy that step t issues, moves later compute steps into the wait. Most of them are recomputations,
- * which then cost no time. Steps from the next update on stay in place. */
+ * which then cost no time. Updates stay in place, and only updates that are fused into backward are passed. */
 static mp_status fill_wait(search *x, int t)
 {
     int64_t idle;
     int end = mp_step_end(x->steps, t);
-    MP_CHECK(idle_before(x, end, x->ends, &idle));
+    MP_CHECK(mp_wait_ticks(x->request->graph, x->steps, x->n, end, x->ends, &idle, x->err));
     for (int k = end + 1; k < x->n && k - end <= MP_COPY_TRIALS && idle > 0 && x->n_trials > 0; k++) {
         const int64_t before = x->ticks;
-        if (is_update(x, k)) break;
-        if (is_copy(x, x->steps[k]) || !may_move_ahead(x, t, k, end)) continue;
+        if (is_update(x, k) && mp_update_order_of(x->request->graph).keeps_inputs) break;
+        if (is_update(x, k) || is_copy(x, x->steps[k]) || !may_move_ahead(x, t, k, end)) continue;
         move_ahead(x, k, end);
         /* the copy is now awaited one step later */
         mp_steps_issue(x->trial, t, t + 1, end + 1);
@@ -329,6 +312,76 @@ static mp_status fill_wait(search *x, int t)
         end++;
         memcpy(x->steps, x->best, (size_t)x->n * sizeof *x->steps);
     }
+    return MP_OK;
+}
+
+/* True if step u may run right after the later copy in step t: no step in between uses a result of step u or changes an input
+ * of it, and neither does the copy. Updates are passed only if they are fused into backward. The timeline judges other rules,
+ * but not the order of updates. */
+static bool may_move_behind(const search *x, int u, int t)
+{
+    const bool may_pass_updates = !mp_update_order_of(x->request->graph).keeps_inputs;
+    for (int j = u + 1; j <= t; j++)
+        if (is_apart(alternative_of(x, u), alternative_of(x, j)) || (is_update(x, j) && !may_pass_updates)) return false;
+    return !is_apart(alternative_of(x, t), alternative_of(x, u));
+}
+
+/* Sets *copy to the last copy before step t if compute waits for it, otherwise to -1. */
+static mp_status waited_before(search *x, int t, int *copy)
+{
+    int64_t idle = 0;
+    *copy = t - 1;
+    while (*copy >= 0 && !is_copy(x, x->steps[*copy])) --*copy;
+    if (*copy < 0) return MP_OK;
+    MP_CHECK(mp_wait_ticks(x->request->graph, x->steps, x->n, mp_step_end(x->steps, *copy), x->ends, &idle, x->err));
+    if (idle <= 0) *copy = -1;
+    return MP_OK;
+}
+
+/* If compute waits for the copy that step t issues, moves compute steps between step `after` and step t into the wait. Most of
+ * them compute gradients of weights, which no step needs soon. Steps that may move into the wait for the copy in step `after`
+ * stay in place. `after` -1: all earlier steps may move. */
+static mp_status delay(search *x, int t, int after)
+{
+    int64_t idle;
+    MP_CHECK(mp_wait_ticks(x->request->graph, x->steps, x->n, mp_step_end(x->steps, t), x->ends, &idle, x->err));
+    for (int u = t - 1; u > after && t - u <= MP_COPY_TRIALS && idle > 0 && x->n_trials > 0; u--) {
+        const int64_t before = x->ticks;
+        const int end = after < 0 ? x->n : mp_step_end(x->steps, after);
+        if (is_copy(x, x->steps[u]) || is_update(x, u) || !may_move_behind(x, u, t)) continue;
+        if (u > end && may_move_ahead(x, after, u, end)) continue;
+        mp_steps_postpone(x->steps, x->n, u, t, x->trial);
+        if (!mp_step_is_issued(x->steps[t])) mp_steps_issue(x->trial, t - 1, t, t + 1);
+        MP_CHECK(judge(x));
+        if (x->ticks == before) continue;
+        idle -= alternative_of(x, u)->ticks;
+        t--;
+        memcpy(x->steps, x->best, (size_t)x->n * sizeof *x->steps);
+    }
+    return MP_OK;
+}
+
+/* Leaves the steps before the previous copy to that copy, if compute waits for it. */
+static mp_status delay_near(search *x, int t)
+{
+    int after;
+    MP_CHECK(waited_before(x, t, &after));
+    return delay(x, t, after);
+}
+
+static mp_status delay_any(search *x, int t)
+{
+    return delay(x, t, -1);
+}
+
+/* Moves updates into waits. */
+static mp_status hide_updates(search *x)
+{
+    memcpy(x->best, x->steps, (size_t)x->n * sizeof *x->best);
+    memcpy(x->trial, x->steps, (size_t)x->n * sizeof *x->trial);
+    MP_CHECK(mp_waits_hide_updates(x->request->graph, x->trial, x->n, x->request->budget_bytes, x->err));
+    MP_CHECK(judge(x));
+    memcpy(x->steps, x->best, (size_t)x->n * sizeof *x->steps);
     return MP_OK;
 }
 
@@ -369,7 +422,9 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
     /* if there are too few trials to move all exchanges one by one, the moves that need few trials come first */
     if (n_exchanges && n_exchanges * 2 * MP_COPY_TRIALS > x.n_trials) {
         MP_CHECK(for_each_copy(&x, postpone));
+        MP_CHECK(for_each_copy(&x, delay_near));
         MP_CHECK(for_each_copy(&x, fill_wait));
+        MP_CHECK(for_each_copy(&x, delay_any));
     }
     for (int64_t last = INT64_MAX; x.ticks < last && x.n_trials > 0;) {
         last = x.ticks;
@@ -378,7 +433,9 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
                 MP_CHECK(improve(&x, t));
                 MP_CHECK(postpone(&x, t));
                 MP_CHECK(fill_wait(&x, t));
+                MP_CHECK(delay_any(&x, t));
             }
+        MP_CHECK(hide_updates(&x));
     }
     *is_faster = x.ticks < plan->ticks;
     return MP_OK;

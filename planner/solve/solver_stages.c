@@ -213,7 +213,14 @@ static mp_status take_chosen(stages *x, mp_error *err)
     return MP_OK;
 }
 
-/* Sets *out to true if it is proved that plans without copies are not faster than the best plan. */
+/* Returns the ticks of all exchanges with other ranks. Plans without copies count them as compute. */
+static int64_t exchange_ticks(const stages *x)
+{
+    return mp_ticks_of_all(x->without_copies.graph) - mp_ticks_of_all(x->request->graph);
+}
+
+/* Sets *out to true if plans without copies will hardly be faster than the best plan. Their bound assumes that compute waits
+ * for every exchange, but their exchanges are issued later. So the time of all exchanges is subtracted from the bound. */
 static mp_status is_useless_without_copies(const stages *x, bool *out, mp_error *err)
 {
     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
@@ -223,7 +230,7 @@ static mp_status is_useless_without_copies(const stages *x, bool *out, mp_error 
     if (best_ticks(x) == INT64_MAX) return MP_OK;
     MP_CHECK(mp_problem_new(x->without_copies.graph, &problem, err));
     MP_CHECK(mp_prove(problem, x->request->budget_bytes, x->request->keep_order, &options, &bound, err));
-    *out = bound.infeasible || bound.ticks >= best_ticks(x);
+    *out = bound.infeasible || bound.ticks - exchange_ticks(x) >= best_ticks(x);
     return MP_OK;
 }
 
@@ -280,6 +287,13 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     if (is_lost) {
         MP_CHECK(solve_without_copies(x, ~mp_portfolio_bit(mp_run_lagrange), err));
         MP_CHECK(find_smallest(x, err));
+    }
+    /* annealing of the graph without copies does not know that exchanges will be issued, so the plan of lagrange may be faster
+     */
+    const bool is_tiny = x->request->graph->n_nodes <= MP_AUTO_EXACT_NODES;
+    if (!is_in_vain && !is_lost && is_auto && !is_tiny && exchange_ticks(x) > 0) {
+        MP_CHECK(solve_without_copies(x, ~mp_portfolio_bit(mp_run_lagrange), err));
+        MP_CHECK(will_do(x, &is_in_vain, err));
     }
     if (!is_in_vain && (!is_lost || best_ticks(x) < INT64_MAX)) MP_CHECK(solve_without_copies(x, 0, err));
     if (is_auto && x->request->graph->n_nodes <= MP_AUTO_EXACT_NODES) {
