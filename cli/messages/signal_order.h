@@ -5,8 +5,8 @@
 /* SIGNAL_AGAIN: a second request */
 typedef enum signal_order { SIGNAL_FIRST, SIGNAL_DOUBLED, SIGNAL_AGAIN } signal_order;
 
-/* Returns the order of a SIGINT or SIGTERM among the signals of its kind. SIGNAL_DOUBLED: it follows within 0.2 s of the first.
- * Each handler calls this function once. Async-signal-safe, as the functions below. */
+/* Returns the order of a SIGINT or SIGTERM among the signals of its kind. SIGNAL_DOUBLED: the signal arrives within 0.2 s of
+ * the first. Each handler calls this function once per signal. All three functions of this file are async-signal-safe. */
 signal_order signal_next(int signal);
 /* From this call on, the next signal of each kind is again the first. */
 void signals_forget(void);

@@ -1,4 +1,4 @@
-/* chunk_choice.c - computes lower bounds and quick plans of one candidate for the numbers of chunks of rows. */
+/* chunk_choice.c - loads the graph of one candidate, and computes its lower bounds and quick plans. */
 #include "executor/workload/chunk_choice.h"
 
 #include <string.h>
@@ -25,8 +25,8 @@ void mp_chunk_numbers_at(int index, int n[MP_N_CHUNK_KINDS])
     for (int k = 0; k < MP_N_CHUNK_KINDS; k++) n[k] = 1 << mp_chunk_exponent(index, k);
 }
 
-/* Returns a number of ticks that no plan of the graph goes below: the fastest alternatives of all nodes that a plan must run on
- * the device. */
+/* Returns a lower bound on the ticks of every plan of the graph: the sum of the fastest alternatives of all nodes that a plan
+ * must run on the device. */
 static int64_t least_ticks(const mp_graph *graph)
 {
     int64_t sum = 0;
@@ -81,7 +81,7 @@ static mp_status order_of(const mp_workload *w, const mp_precedence **order, mp_
     return w->graph->has_copies ? MP_OK : mp_problem_order(w->problem, false, order, err);
 }
 
-/* If the candidate's graph is the first with chunks of some kind, omits the nodes from `shared` that this graph lacks. */
+/* If the candidate's graph is the first with chunks of some kind, removes the nodes from `shared` that this graph lacks. */
 static mp_status meet(mp_chunk_choice *c, int index, const mp_workload *w)
 {
     bool is_new = false;
@@ -97,7 +97,7 @@ static mp_status meet(mp_chunk_choice *c, int index, const mp_workload *w)
     return MP_OK;
 }
 
-/* Searches for plans of a candidate. `solver` NULL: with the searcher of the request. */
+/* Searches for plans of a candidate with the searcher `solver`; NULL: with the searcher of the request. */
 static mp_status search(mp_chunk_choice *c, const mp_workload *w, const char *solver, mp_chunk_candidate *x, mp_answer *answer)
 {
     mp_request request = *c->request;
@@ -143,7 +143,7 @@ static mp_status build(mp_chunk_choice *c, int index, mp_workload *own, const mp
     return x->state == MP_CHUNK_EXCLUDED ? MP_OK : meet(c, index, *out);
 }
 
-/* Excludes candidates with graphs so large that a bound takes seconds. */
+/* Excludes a candidate whose graph is so large that a bound takes seconds. */
 static void exclude_large(const mp_chunk_choice *c, int index)
 {
     enum { MOST_NODES = 20000 };
@@ -200,7 +200,7 @@ mp_status mp_chunk_score(mp_chunk_choice *c, int index)
     return MP_OK;
 }
 
-/* If an answer of the searcher `lagrange` is better than the answers of other candidates, moves it to the choice. */
+/* If an answer of the searcher `lagrange` is better than c->trial, moves the answer to c->trial. */
 static void keep(mp_chunk_choice *c, int index, mp_answer *answer)
 {
     const mp_answer *best = &c->trial;

@@ -17,7 +17,7 @@ typedef enum mp_chunk_state {
     MP_CHUNK_NEW,
     MP_CHUNK_BUILT,   /* least_ticks is known */
     MP_CHUNK_BOUNDED, /* bound_ticks is known, too */
-    MP_CHUNK_SCORED,  /* the floor is known, too, and the searcher `chen` has run */
+    MP_CHUNK_SCORED,  /* the floor is known, too. If it is within the budget, the searcher `chen` has run */
     MP_CHUNK_SOLVED,  /* a quick search has run */
     MP_CHUNK_EXCLUDED /* a region has fewer rows, the head overlaps a region, or the graph is too large */
 } mp_chunk_state;
@@ -51,20 +51,21 @@ typedef struct mp_chunk_choice {
 mp_status mp_chunk_choice_begin(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                 mp_chunk_choice *out, mp_error *err);
 void mp_chunk_choice_clear(mp_chunk_choice *c);
-/* True if the workload is so small that plans are searched for all promising candidates. */
+/* True if the workload is so small that memplan searches for plans of all promising candidates. */
 bool mp_chunk_choice_is_small(const mp_chunk_choice *c);
 
-int mp_chunk_step(int kind);                /* the difference of the indices of two candidates: N and 2 N chunks of a kind */
+int mp_chunk_step(int kind); /* difference between the indices of two candidates, with N and with 2 N chunks of the kind */
 int mp_chunk_exponent(int index, int kind); /* 2 to this power is the candidate's number of chunks of a kind */
 void mp_chunk_numbers_at(int index, int n[MP_N_CHUNK_KINDS]);
 
-/* Each of these functions loads the graph of a candidate. Except for mp_chunk_solve, they do nothing if the candidate has their
- * state or a later one. Errors as mp_workload_load and mp_solve.
+/* Each of these functions loads the graph of a candidate. Errors as mp_workload_load and mp_solve.
  *
- * mp_chunk_build: computes the least ticks, and updates `shared`. mp_chunk_bound: also computes the bound, after the last
- * update of `shared`. with_floor: the bound includes the floor; else floor_bytes is `shared_bytes`. mp_chunk_score: also
- * computes plans by `chen`; if the least ticks are not below the ticks of the best plan, only as mp_chunk_build.
- * mp_chunk_solve: computes plans of a scored candidate by a quick search. */
+ * - mp_chunk_build computes the least ticks, and updates `shared`. It does nothing unless the candidate is new.
+ * - mp_chunk_bound also computes the bound. Call it after the last update of `shared`. It does nothing unless the candidate is
+ *   new or built. with_floor: the bound includes the candidate's floor. Otherwise floor_bytes is `shared_bytes`.
+ * - mp_chunk_score computes the bound, the floor, and plans by `chen`. It does nothing unless the candidate is new or built. If
+ *   the least ticks are not below the ticks of the best plan, it does as much as mp_chunk_build.
+ * - mp_chunk_solve computes plans of a scored candidate by a quick search. */
 mp_status mp_chunk_build(mp_chunk_choice *c, int index);
 mp_status mp_chunk_bound(mp_chunk_choice *c, int index, bool with_floor);
 mp_status mp_chunk_score(mp_chunk_choice *c, int index);

@@ -12,7 +12,8 @@ static int64_t floor_of(const mp_chunk_choice *c, int index)
 }
 
 /* Returns a lower bound on the ticks of a candidate's plans. Regions of different kinds share no nodes, so the least ticks that
- * chunks of each kind add can be summed. For a number of chunks without a graph, the largest smaller number with one counts. */
+ * chunks of each kind add can be summed. If no graph was built for a number of chunks, the next smaller number with a graph
+ * counts. */
 static int64_t bound_of(const mp_chunk_choice *c, int index)
 {
     const mp_chunk_candidate *x = &c->all[index];
@@ -85,8 +86,8 @@ static bool is_open(const mp_chunk_choice *c, int index, int chosen)
     return lacks_bound(c, index) && bound_of(c, index) < c->all[chosen].bound_ticks;
 }
 
-/* Computes the bound of a candidate that is not worth a search: a plan is known, and the graph is not small. Otherwise also
- * computes its plans by `chen`. */
+/* Computes the bound of a candidate. Also computes plans by `chen` in each of these cases: the graph is small, the graph has
+ * copies, no plan of any candidate is known, the request has a searcher of its own, or the request has no budget. */
 static mp_status bound_other(mp_chunk_choice *c, int index, bool with_floor)
 {
     const mp_request *request = c->request;
@@ -95,10 +96,11 @@ static mp_status bound_other(mp_chunk_choice *c, int index, bool with_floor)
     return mp_chunk_bound(c, index, with_floor);
 }
 
-/* Computes the bounds of all candidates that could be faster than the chosen candidate. Then the reported bound covers these
- * candidates too. The lowest bound is reported, so computing only some of the bounds is useless. If their graphs have too many
- * nodes, computes none. If other candidates remain, `shared_bytes` is the floor of all candidates. Then their own floors matter
- * only if the floor of whole regions exceeds the budget. */
+/* memplan reports the lowest bound of all candidates, so computing only some of the bounds is useless. Either the bounds of all
+ * open candidates are computed, or none of them if their graphs have too many nodes.
+ *
+ * A candidate that is not open gets no floor of its own, so the reported floor is at most `shared_bytes`. Then the floors of
+ * the open candidates matter only if the floor of whole regions exceeds the budget. */
 mp_status mp_chunk_prove(mp_chunk_choice *c, int chosen)
 {
     enum { ALLOWANCE = 12 }; /* limit on all graphs' nodes, as a multiple of those of the whole and the chosen graph */

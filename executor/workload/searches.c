@@ -1,4 +1,4 @@
-/* searches.c - requests for successive searches of one workload, with the time that is left. */
+/* searches.c - requests for successive searches of one workload. Each request has the remaining time as its limit. */
 #include "executor/workload/searches.h"
 
 #include <math.h>

@@ -74,9 +74,10 @@ typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
 typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data,
                                    mp_error *err);
 
-/* The plans of an earlier search for `graph` by the searcher `lagrange`, with less than thorough effort. If a search by `auto`
- * plans the same graph within the same budget, with less than thorough effort, it takes these plans and does not run
- * `lagrange`. Stages of a search that plan other graphs, for example without copies, run `lagrange`. */
+/* The plans that the searcher `lagrange` found for `graph` in an earlier search, with less than thorough effort. A later search
+ * by `auto` takes these plans and does not run `lagrange`, under three conditions: the graph is the same, the budget is the
+ * same, and the effort is less than thorough. Stages of a search that plan other graphs, for example without copies, run
+ * `lagrange`. */
 typedef struct mp_earlier_plans {
     const mp_graph *graph;
     int64_t budget_bytes;

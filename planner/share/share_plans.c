@@ -128,8 +128,8 @@ static mp_status plan_within(planner *x, int64_t budget_bytes, mp_error *err)
     return take_bound(found, budget_bytes, ticks, err);
 }
 
-/* Adds keep-all. Running each node once is a lower bound for every budget. With channels beside compute, a plan may be faster
- * than keep-all, because compute moves into waits. */
+/* Adds keep-all. The time to run each node once is a lower bound for every budget. With channels beside compute, a plan may be
+ * faster than keep-all, because compute moves into waits. */
 static mp_status plan_keep_all(planner *x, mp_error *err)
 {
     mp_share_plans *found = x->found;

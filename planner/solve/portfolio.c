@@ -221,15 +221,15 @@ static mp_status is_at_floor(mp_search *search, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* If the request has plans of `lagrange` that this search would find again, offers them, and sets *does to true. A thorough
- * search would find others, because its first bound is higher. */
-static mp_status offer_earlier(mp_search *search, bool *does, mp_error *err)
+/* If the request has plans of `lagrange` that this search would find again, offers these plans, and sets *is_done to true. A
+ * thorough search would find other plans, because its first bound is higher. */
+static mp_status offer_earlier(mp_search *search, bool *is_done, mp_error *err)
 {
     const mp_request *request = mp_search_request(search);
     const mp_earlier_plans *earlier = request->earlier;
-    *does = earlier && earlier->graph == request->graph && earlier->budget_bytes == request->budget_bytes &&
-            mp_search_effort(search) != MP_EFFORT_THOROUGH;
-    if (!*does) return MP_OK;
+    *is_done = earlier && earlier->graph == request->graph && earlier->budget_bytes == request->budget_bytes &&
+               mp_search_effort(search) != MP_EFFORT_THOROUGH;
+    if (!*is_done) return MP_OK;
     if (earlier->plan) MP_CHECK(mp_search_offer_plan(search, earlier->plan, err));
     return mp_search_offer_plan(search, earlier->smallest, err);
 }

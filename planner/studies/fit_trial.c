@@ -118,7 +118,7 @@ static mp_status record(const mp_fit_study *x, const mp_graph *graph, mp_fit_tri
     return MP_OK;
 }
 
-/* Searches for a plan, from the start that `how` names. `trial`: plans by `lagrange`, which are not searched again; NULL: none.
+/* Searches for a plan, from the start that `how` names. `trial`: known plans by `lagrange`, which does not run again; NULL: none.
  * Each search for the same batch has another seed. If the search is stopped, its result is not recorded. */
 static mp_status search(mp_fit_study *x, const mp_graph *graph, const mp_answer *trial, mp_fit_trial *t, mp_fit_depth how,
                         mp_error *err)

@@ -12,7 +12,7 @@ typedef struct mp_fit_trial {
     int64_t floor_bytes, own_floor_bytes;
     bool has_floor; /* true: floor_bytes holds for all settings */
     bool is_chosen; /* true: best_at has chosen the settings, or the request has none */
-    /* the graph that best_at returned; NULL: the graph of graph_at. If a plan fits, it is a plan of this graph */
+    /* the graph that best_at returned; NULL: use the graph of graph_at. If a plan fits, the plan is of the graph used */
     mp_graph *chosen;
     mp_fit_measure kept, found; /* memory of keep-all, and of the plan to which peak_bytes refers */
     int64_t baseline_ticks;

@@ -276,7 +276,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
     const mp_sweep_request *request = x->request;
     mp_sweep *found = x->found;
     const bool has_state = mp_graph_n_state_copies(request->graph);
-    /* running each node once; keep-all takes longer if its compute waits for copies or exchanges */
+    /* the time to run each node once. Keep-all takes longer if its compute waits for copies or exchanges */
     const int64_t least_ticks = mp_ticks_of_all(request->graph);
     const mp_bound_options options = {.effort = mp_proof_effort(request->graph) ? 1 : 0, .stop = is_stopped, .data = x};
     MP_ENSURE(found->bounds = mp_alloc(n, sizeof *found->bounds), err, MP_NOMEM, "out of memory for %zu budgets", n);

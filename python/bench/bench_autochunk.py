@@ -2,19 +2,19 @@
 
     PYTHONPATH=python/src python python/bench/bench_autochunk.py [ROW]...
 
-Code of torch.compile runs as Inductor of this PyTorch version generates it (inductor_on_meta.py).
+The script runs the code that Inductor of the installed PyTorch generates (inductor_on_meta.py).
 
 GPT-2: pytorch/pytorch#136702 publishes the number of chunks, and the allocated memory that train_gpt2.py of llm.c prints. The
-script compiles model and loss as one graph. bf16 autocast and 1024 tokens are those of the script's example. Three settings
-were chosen after a look at the rows: 32 sequences, flash attention, and the option `optimize_scatter_upon_const_tensor`. The
-rows with 8, 16 and 32 chunks differ by 8 bytes per logit of a chunk. With this option PyTorch 2.15 needs 4 bytes per logit,
-without it 8: the chunk then contains the gradient of the loss by the log-probabilities in fp32.
+script compiles model and loss as one graph. bf16 autocast and 1024 tokens are those of llm.c's example. Three settings were
+chosen after a look at the rows: 32 sequences, flash attention, and the option `optimize_scatter_upon_const_tensor`. The
+published figures for 8, 16 and 32 chunks show 8 bytes per logit of a chunk. With this option PyTorch 2.15 needs 4 bytes per
+logit. Without this option a chunk also contains the gradient of its log-probabilities in fp32. PyTorch 2.15 then needs 8 bytes.
 
 Qwen3 1.7B: pytorch/torchtitan#2186 publishes two commands for one GPU with 16 sequences. The log prints the reserved memory.
 qwen3_1.7b.toml of that commit has 4096 tokens per sequence and selective checkpointing of operators. torchtitan compiles each
-layer, and the loss with the output layer for the auto chunker. On one GPU parameters are in fp32 under bf16 autocast.
-run_train.sh sets expandable segments. The commit does not tie the output layer to the embedding, although the model's settings
-say so (pytorch/torchtitan#2252).
+layer. torchtitan also compiles the loss. For the auto chunker the compiled loss includes the output layer. On one GPU
+parameters are in fp32, and forward runs under bf16 autocast. run_train.sh sets expandable segments. The commit does not tie
+the output layer to the embedding, although the model's settings say so (pytorch/torchtitan#2252).
 """
 
 from __future__ import annotations

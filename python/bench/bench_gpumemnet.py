@@ -5,8 +5,8 @@
 Each row states the largest memory that the driver reported, with the CUDA context (itu-rad/GPUMemNet). Rows `faketensor` ran
 timm's training script in fp32 with SGD and the default input of the network. That script lets cuDNN measure its algorithms.
 So the memory contains the workspaces of these algorithms, which memplan does not model. The rows also state the estimate of
-another program, which counts tensors only. Rows `gpumemnet` ran scripts of the repository with Adam. Its transformers are not
-run here, because their number of tokens is not published.
+another program, which counts tensors only. Rows `gpumemnet` ran scripts of the repository with Adam. The script
+does not run the repository's transformers, because their number of tokens is not published.
 
 OUTSIDE is the memory besides tensors and the allocator's cache. A hash of the networks' names chooses a third of the rows
 `faketensor`. OUTSIDE is the median of these rows. The other rows are unseen.

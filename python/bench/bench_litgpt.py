@@ -5,18 +5,19 @@
 LITGPT is a git checkout of github.com/Lightning-AI/litgpt with its history. Rows `litgpt-rt` and `litgpt-lora` come from tables
 of October 2023 and start with the longest example of Alpaca. The tables name commit 8641822, but the rows of Llama match the
 normalization in fp32 of commit 6178c7c. So this script runs these rows with the model of the last commit before the tables.
-Rows `litgpt-hub` have configuration files in config_hub. They run the model of the commit that published the row. Two
-successive batches have the largest length. All figures are max_memory_allocated of the whole job, in units of 10^9 bytes.
+Rows `litgpt-hub` have configuration files in config_hub. This script runs each of these rows with the model of the commit that
+published the row. Rows that ran out of memory run with the model of the checkout. Two successive batches have the largest
+length. All figures are max_memory_allocated of the whole job, in units of 10^9 bytes.
 
-Files named full.yaml: the gradients of all weights exist while the next batches of a step run, so a step has two batches if the
-configuration accumulates gradients. At three of four commits the command `litgpt finetune` is an alias of `litgpt
-finetune_lora`. These rows are LoRA with the command's default options: AdamW for all weights needs 19 to 42 GB, and the rows
-have 9 to 17 GB. The rows were seen before this cause.
+Files named full.yaml: if the configuration accumulates gradients, a step has two batches here. The gradients of all weights
+then exist while the second batch runs. At three of four commits the command `litgpt finetune` is an alias of
+`litgpt finetune_lora`. So these three rows are LoRA with the command's default options. AdamW for all weights would need 19 to
+42 GB, and the rows have 9 to 17 GB. We found this cause after a look at the rows.
 
 Rows with 4-bit weights need bitsandbytes and lightning. Both tables were measured with bitsandbytes 0.41 and 0.42. Their
-products keep the operand until the next loss replaces the last one (class `Product`), so a step needs the operands of two
-batches. This cause, the one long batch of the older table and its commit were found after a look at the rows. Rows that ran out
-of memory count as right if the estimate does not fit the card.
+products keep the operand until the next loss replaces the last loss (class `Product`). So a step needs the operands of two
+batches. We found three facts after a look at the rows: these operands, the one long batch of the tables of 2023, and the
+commit of these tables. Rows that ran out of memory count as right if the estimate does not fit the card.
 
 `--check`: exit with 1 if the median error of a part is above 5 %.
 """
@@ -261,7 +262,7 @@ def output_of(checkout: str, *command: str) -> str:
 
 
 def as_run(checkout: str, job: Job) -> tuple[Job, str]:
-    """Return the job that was run, and the commit that published its row, which is empty for other tables."""
+    """Return the job that was run, and the commit that published its row; "" for tables of 2023 and rows out of memory."""
     if job.is_of_table or job.measured_bytes is None:
         return job, ""
     line = rf"-G{job.file} .*{job.measured_bytes / 1e9:.2f} GB"

@@ -4,10 +4,10 @@
 
 FOLDER is a checkout of github.com/karpathy/minGPT. Sources of the figures:
 
-* model: MODel (facebookresearch/MODel_opt, pull request 23). MODel runs a graph operator by operator. It reads the reserved
-  memory after each operator, and then frees the cache. It reads the allocated memory after the operator with the largest
-  reserved memory. The process traced a step before. Assumption after a look at the rows: the gradients of the traced step
-  remain allocated.
+* model: MODel (facebookresearch/MODel_opt, pull request 23). MODel runs a graph operator by operator. After each operator,
+  MODel reads the reserved memory, and then frees the cache. MODel reads the allocated memory after the operator with the
+  largest reserved memory. The process traced a step before. Assumption after a look at the rows: the gradients of the traced
+  step remain allocated.
 * colossal: memory that the network and its forward add (hpcaitech/ColossalAI, pull request 1587). The source writes MB for MiB.
   We assume the batch. After a look at the rows we also assume that the published column contains the parameters.
 * hf48131: the loss that balances experts, before the pull request, with its operands (huggingface/transformers, pull request
@@ -15,8 +15,8 @@ FOLDER is a checkout of github.com/karpathy/minGPT. Sources of the figures:
 * mingpt: the sorting of minGPT's demo.ipynb (karpathy/minGPT, pull request 106). The thread does not name the example. We tried
   the adder first, but its activations are too small.
 
-Not run, because their settings are not published: rfdetr, skyrl, trainstream, pt136702, titan2186, rotor, OPT of MODel.
-Simulated peaks of MODel are results of another program.
+Not run, because their settings are not published: rfdetr, skyrl, trainstream, rotor, OPT of MODel. bench_autochunk.py runs
+pt136702 and titan2186. Simulated peaks of MODel are results of another program.
 """
 
 from __future__ import annotations

@@ -5,15 +5,15 @@
 
 ROWS.csv has the columns model, layout, batch and image of timm's results for an RTX 3090 (PyTorch 1.12, CUDA 11.3, automatic
 mixed precision, SGD with momentum). The benchmark halves a failed batch in steps (512, 384, 256, 192, ...), so that each batch
-below 512 states two facts: it ran, and the next larger one failed. A row is right if memplan predicts both.
+below 512 states two facts: it ran, and the next larger batch failed. A row is right if memplan predicts both facts.
 
 The benchmark tries the next smaller batch after any RuntimeError. So an error of a kernel looks like a lack of memory.
 `--earlier` names timm's results of PyTorch 1.10 and 1.11 on the same card (benchmark-train-amp-LAYOUT-pt111-cu113-rtx3090.csv
 in the history of its repository). If the failed batch ran with an earlier version, the failure was not a lack of memory. The
 script judges such a row by the largest batch that ran in any version. Without `--earlier` all rows keep their published batch.
 
-The networks are ordered by a hash of their names. The first SEEN ones were looked at while this script was written; no constant
-was fitted on them. The others are unseen. A network with the same captured requests as an earlier one is skipped.
+The networks are ordered by a hash of their names. We looked at the first SEEN networks while we wrote this script, but fitted
+no constant on them. The others are unseen. A network with the same captured requests as an earlier network is skipped.
 
 `--check`: exit with 1 if fewer than 95 % of the unseen rows are right.
 """

@@ -1,27 +1,28 @@
-"""The memory of torchtune's recipes for one GPU against the tables of its README, with torchtune's own networks and loss.
+"""The memory of torchtune's recipes for one GPU, with torchtune's networks and loss, against the tables of its README.
 
     PYTHONPATH=python/src:TORCHTUNE:NEEDS python python/bench/bench_torchtune.py [ROW]...
 
 TORCHTUNE is a folder with torchtune 0.3.1 (rows TUNE-0 to TUNE-3) or 0.4.0 (rows TUNE-3B). NEEDS is a folder with their
-requirements, among them torchao 0.5. Published figures: README.md of meta-pytorch/torchtune, rows TUNE of published.csv. They
-are maxima of active memory in GiB (`training.get_memory_stats`).
+requirements, among them torchao 0.5. Published figures: README.md of meta-pytorch/torchtune, rows TUNE of published.csv. The
+figures are maxima of active memory in GiB (`training.get_memory_stats`).
 
 Sources of the settings:
 
 * TUNE-0 to TUNE-3: pull request 1664 of 24 September 2024: batch 2, packed to 2048 tokens, torch.compile. LoRA's modules, the
   paged 8-bit AdamW and the optimizer step within backward are those of the configurations 8B_full_single_device.yaml and
   8B_lora_single_device.yaml of that commit. bitsandbytes keeps paged states outside of PyTorch's allocator.
-* TUNE-3B: pull request 2003 of 18 November 2024: batch 2, packed to 4096 tokens; each row adds one setting to the row above.
+* TUNE-3B: pull request 2003 of 18 November 2024: batch 2, packed to 4096 tokens. Each row adds one setting to the row above.
   Other configurations of torchtune use AdamW with fused=True. 8-bit AdamW is torchao's, as in torchtune's documentation.
   TUNE-3B-8 is the row LoRA of the README, with the file 3B_lora_single_device.yaml.
 
-The README does not state checkpointing and offloading of the rows TUNE-0 to TUNE-3. Assumption chosen after a look at the
-rows: rows of the RTX 4090 (24 GB) checkpoint layers and store activations on the host, rows of the A6000 (48 GB) do neither.
-A maintainer later named both settings for TUNE-0, offloading as optional (issue 2168). Without offloading TUNE-0 has 19.8 GiB.
+The README does not state checkpointing and offloading of the rows TUNE-0 to TUNE-3. We chose an assumption after a look at the
+rows. Rows of the RTX 4090 (24 GB) checkpoint layers and store activations on the host. Rows of the A6000 (48 GB) do neither.
+A maintainer later named both settings for TUNE-0, offloading as optional (issue 2168). Without offloading, the estimate of
+TUNE-0 is 19.8 GiB.
 
-Code of torch.compile runs as Inductor of this PyTorch version generates it (inductor_on_meta.py). torchtune compiles each layer
-and the chunks of the loss. It does not compile another loss: `compile_loss` returns the compiled loss, and the recipe drops it.
-Flex attention is a code of its own. Its tensors are those of flash attention.
+The script runs the code that Inductor of the installed PyTorch generates (inductor_on_meta.py). torchtune compiles each layer
+and the chunks of the chunked loss. It does not compile the other loss: `compile_loss` returns a compiled loss, but the recipe
+ignores the result. Flex attention is compiled separately, and allocates the same tensors as flash attention.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ LOSS = Compiled(cross_entropy)
 
 
 def compiled_layer(self: Any, x: torch.Tensor, *, input_pos: Any = None, **_: Any) -> torch.Tensor:
-    """The codes of a layer. Flex attention ends a graph, and so does the call of the module that contains it."""
+    """Run a layer as four compiled graphs. torch.compile breaks the graph at the attention module and at flex attention."""
     q, k, v = QUERIES(self.attn, NORM(self, x), input_pos)
     attended = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     return SUM(self, PROJECTION(self.attn, attended), x)
@@ -112,8 +113,8 @@ def compiled_layer(self: Any, x: torch.Tensor, *, input_pos: Any = None, **_: An
 class Offloaded:
     """torchtune's OffloadActivations with its stream of copies.
 
-    Activations of at least 1 KiB move to the host. The last ones stay on the GPU until backward reads the first of them.
-    Fetched activations stay until the next node of backward that reads one has run.
+    Activations of at least 1 KiB move to the host. The last five activations stay on the GPU until the first node of backward
+    that reads an activation has run. Fetched activations stay until the next such node has run.
     """
 
     STASH, LEAST = 5, 1024
@@ -231,7 +232,7 @@ def settings(row: Row, model: Any) -> Iterator[None]:
 
 
 def steps_of(row: Row, model: Any) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
-    """Return functions that run forward, and a whole step."""
+    """Return two functions: forward, and a whole step."""
     loss_of: Any = CEWithChunkedOutputLoss() if row.is_chunked else nn.CrossEntropyLoss()
     if row.is_chunked:
         model.set_num_output_chunks(loss_of.num_output_chunks)

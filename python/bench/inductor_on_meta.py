@@ -1,11 +1,12 @@
-"""Code that Inductor generates for a GPU, on the meta device and without a GPU.
+"""Run code that Inductor generates for a GPU on the meta device, without a GPU.
 
-`Compiled` compiles a function like torch.compile: AOTAutograd splits forward and backward, Inductor fuses and orders kernels,
-and its code for the host allocates, reuses and frees buffers. This code then runs on the meta device. Kernels do nothing, so
-`memplan.estimate` counts exactly the buffers of compiled code. memplan itself counts compiled code as if it ran eagerly.
+`Compiled` compiles a function like torch.compile. AOTAutograd splits forward and backward. Inductor fuses and orders kernels.
+Inductor's code for the host allocates, reuses and frees buffers. This code then runs on the meta device, and kernels do
+nothing. So `memplan.estimate` counts exactly the buffers of compiled code. Without this module, memplan counts compiled code
+as if it ran eagerly.
 
-The partitioner works on the meta device, where autograd needs no GPU driver. Inductor then receives graphs for an A100. Steps
-that only a GPU can measure are off: padding of matrix products, and patterns that replace attention.
+The partitioner works on the meta device, where autograd needs no GPU driver. Inductor then receives graphs for an A100. Two
+passes of Inductor that need measurements on a GPU are off: padding of matrix products, and patterns that replace attention.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Nothing:
 
 
 class Products:
-    """Library products of compiled code. They write into buffers of the code, and need cuBLAS's workspace."""
+    """Matrix products that compiled code calls in cuBLAS. The products write into buffers of the code, and need a workspace."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return getattr(torch, name)  # mm, bmm, addmm, baddbmm
@@ -144,7 +145,7 @@ def module_of(lowering: Any) -> Any:
 def cross_entropy(
     x: torch.Tensor, target: torch.Tensor, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", **_: Any
 ) -> torch.Tensor:
-    """As PyTorch's function. On the meta device, AOTAutograd loses the gradient of the operator nll_loss_nd."""
+    """Compute cross entropy without nll_loss_nd. On the meta device, AOTAutograd loses the gradient of that operator."""
     kind = ("none", "mean", "sum").index(reduction)
     return torch.ops.aten.nll_loss_forward(x.log_softmax(1), target, weight, kind, ignore_index)[0]
 
@@ -204,7 +205,7 @@ class Compiled:
     Args:
         call: a function of positional tensors that returns a tensor or a tuple of tensors.
         options: as of torch.compile.
-        partition: called with the joint graph before it is split, such as to mark operators that are recomputed.
+        partition: called with the joint graph of forward and backward before the split. It can mark operators to recompute.
     """
 
     def __init__(
@@ -250,7 +251,7 @@ class Compiled:
 
 
 class CompiledModule:
-    """A method of modules, compiled once for all modules of one class and layout.
+    """A function of modules, compiled once for all modules with equal names and layouts of parameters.
 
     Args:
         call: a function of a module and tensors, such as a part of its forward. It uses all parameters of `part_of(module)`.

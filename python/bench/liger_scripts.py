@@ -189,7 +189,7 @@ def value_of(value: Any) -> Any:
 def timed(call: Callable[[], Any], grad_to_none: Any = None, **_: Any) -> list[float]:
     """Run a call as often as Triton's do_bench.
 
-    That function measures times, allocates a cache, and drops gradients before its last call.
+    do_bench measures times and allocates a cache. It drops gradients before its last call.
     """
     call()
     _cache = torch.empty(CACHE_BYTES, dtype=torch.int8, device="meta")

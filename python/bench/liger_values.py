@@ -35,7 +35,7 @@ def philox(counters: np.ndarray, subsequences: np.ndarray, seed: int) -> list[np
 
     Args:
         counters: the low 64 bits of the generator's counter.
-        subsequences: its high 64 bits. cuRAND numbers threads here.
+        subsequences: the high 64 bits of the counter. cuRAND stores the number of the thread here.
         seed: the key of 64 bits.
     """
     word, shift = np.uint64(WORD), np.uint64(32)

@@ -8,8 +8,8 @@ best single choice, or do not fit although a single one does.
 --settings: another table. Each row keeps all tensors with the default chunks of a library (torchtitan: 8 chunks, TRL: 256 tokens). Its budget is the peak with these
 chunks. The last columns are the step and the chunks that memplan chooses within this budget. Exits with 1 if memplan's step is slower than the library's default.
 
---time: processor seconds of plan with --row-chunks off and auto, for models of the folder DATA and networks known by name. The last line is the median ratio. Exits
-with 1 if it exceeds 2.
+--time: processor seconds of plan with --row-chunks off and auto, for models of the folder DATA and networks known by name.
+The last line is the median ratio. Exits with 1 if the median ratio exceeds 2.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def pages() -> list[pathlib.Path]:
 
 
 def named_commands() -> Iterator[tuple[str, list[str]]]:
-    """The commands in the examples of documents, and between quotes in messages, as words with the place of each."""
+    """Yield the file and the words of each command in examples of documents, or between quotes in messages and comments."""
     for page in pages():
         for _, line in COMMAND.findall(page.read_text()):
             yield str(page.relative_to(ROOT)), re.sub(r"\s#.*", "", line.replace("\\\n", " ")).split()

@@ -1,5 +1,5 @@
-/* test_chunk_choice.c - the choice of the numbers of chunks of rows on larger networks, for which no oracle exists: proofs hold
- * for plans of other numbers, and the choice shares its work with the search after it. */
+/* test_chunk_choice.c - the choice of the numbers of chunks of rows on larger networks, for which no oracle exists. Proofs hold
+ * for plans with other numbers. The search after the choice takes the plans of the choice's trial. */
 #include <stdio.h>
 
 #include "executor/workload/chunk_choice.h"
@@ -79,8 +79,8 @@ TEST(proofs_hold_for_plans_with_other_numbers)
     }
 }
 
-/* A candidate's bound without plans equals its bound with plans. Without the floor, it has the floor of all candidates. With
- * chunks of the head alone, a budget of 30 % is below the floor. */
+/* A candidate's bound without plans equals its bound with plans. If the candidate's floor is not computed, floor_bytes is the
+ * floor of all candidates. With chunks of the head alone, a budget of 30 % is below the floor. */
 TEST(the_bound_of_a_candidate_needs_no_plans)
 {
     enum { WITHOUT_FLOOR, WITH_FLOOR, WITH_PLANS, N_WAYS };
@@ -149,8 +149,8 @@ TEST(the_search_takes_the_plans_of_the_trial)
     mp_workload_free(&whole);
 }
 
-/* Under PyTorch's rules, exchanges of gradients run beside compute. A stage of the search plans a graph in which they block;
- * this stage must not take plans of the trial, which contain exchanges beside compute. */
+/* Under PyTorch's rules, exchanges of gradients run beside compute. A stage of the search plans a graph in which exchanges
+ * block. This stage must not take plans of the trial, because these plans contain exchanges beside compute. */
 TEST(stages_with_other_graphs_take_no_plans_of_the_trial)
 {
     mp_workload_options o = options_with("auto");
@@ -182,7 +182,7 @@ static mp_status count_search(mp_search *search, mp_error *err)
     return MP_OK;
 }
 
-/* Without regions there is nothing to choose. memplan then makes no search. */
+/* If a network has no regions, memplan has nothing to choose and makes no search. */
 TEST(without_regions_no_search_is_made)
 {
     static const mp_solver counting = {.name = "counting", .run = count_search};

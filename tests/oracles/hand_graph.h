@@ -3,7 +3,7 @@
 
 #include "memplan/graph.h"
 
-/* Adds a storage. Its payload has all its bytes. Returns its number. Fails the test if memory is missing. */
+/* Adds a storage whose payload is as large as the storage. Returns its index. Fails the test if memory is missing. */
 int hand_storage(mp_graph *graph, mp_kind kind, int64_t bytes);
 
 /* Adds a node that reads n storages and writes one. Returns its only alternative, which the test may change until it finishes

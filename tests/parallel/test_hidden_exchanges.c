@@ -389,9 +389,9 @@ static void hand_exchange(mp_graph *graph, mp_phase phase, int64_t ticks, int re
     graph->nodes[graph->n_nodes - 1].forward_of = forward_of;
 }
 
-/* Returns the option of the middle one of three equal layers that recomputes the most. Forward of a layer takes first_ticks, an
- * exchange of 3 ticks, last_ticks, and 1 tick to add the layer's input. Backward of a layer begins with an exchange of 10
- * ticks. Then it needs the result of the node of last_ticks. */
+/* Builds three equal layers. Of the options of the middle layer, returns the option that recomputes the most. Forward of a
+ * layer has four nodes: first_ticks, an exchange of 3 ticks, last_ticks, and 1 tick to add the layer's input. Backward of a
+ * layer has an exchange of 10 ticks, and a node that reads the result of the node of last_ticks. */
 static mp_load_option option_of_a_layer(int64_t first_ticks, int64_t last_ticks)
 {
     enum { LAYERS = 3, MIDDLE = 1, NODES = 4 };
@@ -428,8 +428,8 @@ static mp_load_option option_of_a_layer(int64_t first_ticks, int64_t last_ticks)
 
 /* A layer that keeps nothing runs in backward: the exchange of the gradient (10 ticks), the node of first_ticks, the exchange
  * of forward (3), the node of last_ticks, and the backward node. Both exchanges use one link, so recomputation before and after
- * the exchange of forward cannot both run beside the exchange of the gradient. The longer of the two parts is hidden, and at
- * most the 10 ticks of the exchange. */
+ * the exchange of forward cannot both run beside the exchange of the gradient. Only the longer of the two parts is hidden, and
+ * at most 10 ticks of it. */
 TEST(a_layer_hides_one_part_of_its_recomputation)
 {
     static const struct {

@@ -30,9 +30,9 @@ typedef struct mp_fit_choice {
     mp_answer trial;     /* plans of `graph` within the budget by the searcher `lagrange`; zeroed: not known */
 } mp_fit_choice;
 
-/* The caller's function that chooses other settings of a batch: those with the fastest plan within budget_bytes. If only_floor
- * is true, floor_bytes suffices, and `graph` stays NULL. The caller of the function releases graph and trial. Its errors end
- * the study. */
+/* The caller's function that chooses other settings of a batch. It chooses the settings with the fastest plan within
+ * budget_bytes. If only_floor is true, only floor_bytes is needed, and `graph` stays NULL. The caller of the function releases
+ * `graph` and `trial`. An error of the function ends the study. */
 typedef mp_status (*mp_best_graph)(void *data, int64_t batch, int64_t budget_bytes, bool only_floor, mp_fit_choice *out,
                                    mp_error *err);
 
@@ -42,7 +42,7 @@ typedef bool (*mp_fit_progress)(int64_t batch, const mp_progress *search, void *
 
 typedef struct mp_fit_request {
     mp_batch_graph graph_at;
-    /* Called for a batch whose keep-all does not fit, first for the floor. NULL: graph_at builds the graphs of all plans.
+    /* Called for a batch whose keep-all does not fit, first with only_floor. NULL: graph_at builds the graphs of all plans.
      * Extra time is always relative to keep-all of graph_at's graph. */
     mp_best_graph best_at;
     void *graph_data;     /* the first argument of graph_at and best_at */

@@ -26,8 +26,8 @@ typedef struct mp_row_chunks_choice {
     /* lower bound on the ticks of plans with other numbers of chunks; INT64_MAX: proved that none of them fits the budget */
     int64_t other_ticks;
     int64_t floor_bytes; /* no plan with any number of chunks, the chosen ones included, has a smaller peak */
-    /* the answer of the searcher `lagrange` for the chosen numbers within budget_bytes; zeroed if it did not run. A later
-     * search within this budget does not run it again */
+    /* the answer of the searcher `lagrange` for the chosen numbers within budget_bytes; zeroed if `lagrange` did not run. A
+     * later search within this budget does not run `lagrange` again */
     mp_answer trial;
     int64_t budget_bytes; /* the request's budget */
 } mp_row_chunks_choice;
@@ -45,11 +45,12 @@ bool mp_row_chunks_are_open(const mp_workload_options *options);
  * request are ignored. Release *out with mp_row_chunks_choice_free on MP_OK. Errors as mp_workload_load and mp_solve. */
 mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                                mp_row_chunks_choice *out, mp_error *err);
-void mp_row_chunks_choice_free(
-    mp_row_chunks_choice *choice); /* releases the members, not the struct; a zeroed struct is allowed */
+/* Releases the members, not the struct. A zeroed struct is allowed. */
+void mp_row_chunks_choice_free(mp_row_chunks_choice *choice);
 
-/* Computes a floor for all numbers of chunks: at most the floor of mp_row_chunks_choose. Arguments and errors as there. Cost:
- * loads one workload per kind of region. For at most 200 nodes, where a choice is quick, as mp_row_chunks_choose. */
+/* Computes a floor in bytes that holds for all numbers of chunks. This floor is at most the floor of mp_row_chunks_choose.
+ * Arguments and errors as mp_row_chunks_choose. Cost: loads one workload per kind of region. If the graph has at most 200 nodes,
+ * the cost equals the cost of mp_row_chunks_choose, which is then small. */
 mp_status mp_row_chunks_floor(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                               int64_t *floor_bytes, mp_error *err);
 

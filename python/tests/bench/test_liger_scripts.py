@@ -1,4 +1,4 @@
-"""Peaks of windows, as the bench of Liger computes them."""
+"""Peaks of windows, which are the parts of a process that belong to one row of Liger's benchmark."""
 
 from __future__ import annotations
 

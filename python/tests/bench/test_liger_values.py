@@ -35,7 +35,7 @@ def test_philox_gives_the_published_vectors(counter: int, subsequence: int, seed
     ],
 )
 def test_normal_numbers_are_those_of_a_gpu(index: int, expected: list[float]) -> None:
-    """Numbers that a user printed of torch.randn([1, 64, 2048]) on a GPU with seed 42 (issue 158398 of pytorch/pytorch).
+    """Numbers of torch.randn([1, 64, 2048]) with seed 42, printed by a user of a GPU (issue 158398 of pytorch/pytorch).
 
     The last numbers depend on the number of the GPU's threads: 28 multiprocessors with 1536 threads each. This number was
     found by trial.
