@@ -8,9 +8,9 @@ figures are maxima of active memory in GiB (`training.get_memory_stats`).
 
 Sources of the settings:
 
-* TUNE-0 to TUNE-3: pull request 1664 of 24 September 2024: batch 2, packed to 2048 tokens, torch.compile. LoRA's modules, the
-  paged 8-bit AdamW and the optimizer step within backward are those of the configurations 8B_full_single_device.yaml and
-  8B_lora_single_device.yaml of that commit. bitsandbytes keeps paged states outside of PyTorch's allocator.
+* TUNE-0 to TUNE-3: pull request 1664 of 24 September 2024: batch 2, packed to 2048 tokens, torch.compile. The files
+  8B_full_single_device.yaml and 8B_lora_single_device.yaml of that commit name LoRA's modules, the paged 8-bit AdamW and the
+  optimizer step within backward. bitsandbytes keeps paged states outside of PyTorch's allocator.
 * TUNE-3B: pull request 2003 of 18 November 2024: batch 2, packed to 4096 tokens. Each row adds one setting to the row above.
   Other configurations of torchtune use AdamW with fused=True. 8-bit AdamW is torchao's, as in torchtune's documentation.
   TUNE-3B-8 is the row LoRA of the README, with the file 3B_lora_single_device.yaml.
