@@ -86,8 +86,10 @@ static bool is_open(const mp_chunk_choice *c, int index, int chosen)
     return lacks_bound(c, index) && bound_of(c, index) < c->all[chosen].bound_ticks;
 }
 
-/* Computes the bound of a candidate. Also computes plans by `chen` in each of these cases: the graph is small, the graph has
- * copies, no plan of any candidate is known, the request has a searcher of its own, or the request has no budget. */
+/* Computes the bound of a candidate. Also computes plans by `chen` in each of these cases:
+ * - the graph is small or has copies
+ * - the request has a searcher of its own, or no budget
+ * - no plan of any candidate is known. */
 static mp_status bound_other(mp_chunk_choice *c, int index, bool with_floor)
 {
     const mp_request *request = c->request;
@@ -103,7 +105,7 @@ static mp_status bound_other(mp_chunk_choice *c, int index, bool with_floor)
  * the open candidates matter only if the floor of whole regions exceeds the budget. */
 mp_status mp_chunk_prove(mp_chunk_choice *c, int chosen)
 {
-    enum { ALLOWANCE = 12 }; /* limit on all graphs' nodes, as a multiple of those of the whole and the chosen graph */
+    enum { ALLOWANCE = 12 }; /* limit on all graphs' nodes, as a multiple of the nodes of the whole and the chosen graph */
     const size_t most = ALLOWANCE * (c->all[0].n_nodes + c->all[chosen].n_nodes);
     size_t n_nodes = 0;
     bool with_floor = true;

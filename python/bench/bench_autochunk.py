@@ -5,7 +5,7 @@
 The script runs the code that Inductor of the installed PyTorch generates (inductor_on_meta.py).
 
 GPT-2: pytorch/pytorch#136702 publishes the number of chunks, and the allocated memory that train_gpt2.py of llm.c prints. The
-script compiles model and loss as one graph. bf16 autocast and 1024 tokens are those of llm.c's example. Three settings were
+script compiles model and loss as one graph. llm.c's example uses bf16 autocast and 1024 tokens. Three settings were
 chosen after a look at the rows: 32 sequences, flash attention, and the option `optimize_scatter_upon_const_tensor`. The
 published figures for 8, 16 and 32 chunks show 8 bytes per logit of a chunk. With this option PyTorch 2.15 needs 4 bytes per
 logit. Without this option a chunk also contains the gradient of its log-probabilities in fp32. PyTorch 2.15 then needs 8 bytes.

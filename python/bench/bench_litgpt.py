@@ -274,7 +274,7 @@ def as_run(checkout: str, job: Job) -> tuple[Job, str]:
 
 @contextlib.contextmanager
 def at_commit(checkout: str, commit: str) -> Iterator[None]:
-    """Within the context, the package litgpt is that of another commit."""
+    """Within the context, Python imports the package litgpt of another commit."""
     path = list(sys.path)
     with tempfile.TemporaryDirectory() as folder:
         forget()

@@ -19,5 +19,5 @@ typedef struct auto_tally {
 } auto_tally;
 
 /* Solves a graph with `auto` within a budget of the device, and counts the result. Fails the test if the checker refuses the
- * plan, if the bound exceeds the oracle's ticks, or if only one of `auto` and the oracle finds a plan. */
+ * plan, or if the bound exceeds the oracle's ticks. Fails it also if only one of `auto` and the oracle finds a plan. */
 void tally_auto(auto_tally *x, const mp_graph *graph, int64_t budget_bytes, int64_t least_ticks, uint64_t seed);
