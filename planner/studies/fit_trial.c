@@ -118,8 +118,9 @@ static mp_status record(const mp_fit_study *x, const mp_graph *graph, mp_fit_tri
     return MP_OK;
 }
 
-/* Searches for a plan, from the start that `how` names. `trial`: known plans by `lagrange`, which does not run again; NULL: none.
- * Each search for the same batch has another seed. If the search is stopped, its result is not recorded. */
+/* Searches for a plan, from the start that `how` names. `trial`: known plans by `lagrange`; NULL: none. With
+ * these plans `lagrange` does not run. Each search for the same batch has another seed. If the search is stopped, its result is
+ * not recorded. */
 static mp_status search(mp_fit_study *x, const mp_graph *graph, const mp_answer *trial, mp_fit_trial *t, mp_fit_depth how,
                         mp_error *err)
 {

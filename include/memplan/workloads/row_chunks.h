@@ -49,8 +49,8 @@ mp_status mp_row_chunks_choose(const mp_workload *whole, const mp_workload_optio
 void mp_row_chunks_choice_free(mp_row_chunks_choice *choice);
 
 /* Computes a floor in bytes that holds for all numbers of chunks. This floor is at most the floor of mp_row_chunks_choose.
- * Arguments and errors as mp_row_chunks_choose. Cost: loads one workload per kind of region. If the graph has at most 200 nodes,
- * the cost equals the cost of mp_row_chunks_choose, which is then small. */
+ * Arguments and errors as mp_row_chunks_choose. Cost: loads one workload per kind of region. If the graph has at most 200
+ * nodes, the cost equals the cost of mp_row_chunks_choose, which is then small. */
 mp_status mp_row_chunks_floor(const mp_workload *whole, const mp_workload_options *options, const mp_request *request,
                               int64_t *floor_bytes, mp_error *err);
 
