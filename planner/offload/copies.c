@@ -315,9 +315,9 @@ static mp_status fill_wait(search *x, int t)
     return MP_OK;
 }
 
-/* True if step u may run right after the later copy in step t: no step in between uses a result of step u or changes an input
- * of it, and neither does the copy. Updates are passed only if they are fused into backward. The timeline judges other rules,
- * but not the order of updates. */
+/* True if step u may run right after the later copy in step t: neither the copy nor a step in between uses a result of
+ * step u or changes an input of step u. Step u may pass updates only if updates are fused into backward. The timeline judges
+ * the other rules, but not the order of updates. */
 static bool may_move_behind(const search *x, int u, int t)
 {
     const bool may_pass_updates = !mp_update_order_of(x->request->graph).keeps_inputs;
@@ -361,7 +361,8 @@ static mp_status delay(search *x, int t, int after)
     return MP_OK;
 }
 
-/* Leaves the steps before the previous copy to that copy, if compute waits for it. */
+/* Moves earlier steps into the wait for the copy in step t. If compute also waits for the previous copy, skips steps that may
+ * move into the wait for the previous copy. */
 static mp_status delay_near(search *x, int t)
 {
     int after;

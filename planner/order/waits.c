@@ -1,7 +1,7 @@
 /* waits.c - moves updates into the time for which compute waits for copies and exchanges.
  *
- * Example: the update of w2 could run as soon as its gradient is complete. It runs after the exchange has begun, which it does
- * not need, so the exchange hides it:
+ * Example: the update of w2 could run as soon as the gradient of w2 is complete. The update does not need the result of the
+ * exchange. So the update runs while the exchange is in progress, and costs less time:
  *
  * backward 2, update w2, exchange, backward 1    compute waits for the whole exchange
  * backward 2, exchange, update w2, backward 1    compute waits for the rest of the exchange */
