@@ -62,8 +62,9 @@ static mp_status load(const mp_chunk_choice *c, int index, mp_workload *own, con
         wanted.adopted = NULL;
         mp_error refusal = {0};
         const mp_status st = mp_workload_load(c->whole->path, &wanted, own, &refusal);
-        /* if the head overlaps another region, only one of the two can be cut */
-        if (st == MP_INVALID && mp_chunk_exponent(index, MP_CHUNK_HEAD)) x->state = MP_CHUNK_EXCLUDED;
+        /* if the head overlaps another region, only one of the two can be cut; over tp, a tied embedding stays whole */
+        const bool is_refused = st == MP_INVALID || st == MP_UNSUPPORTED;
+        if (is_refused && mp_chunk_exponent(index, MP_CHUNK_HEAD)) x->state = MP_CHUNK_EXCLUDED;
         if (x->state == MP_CHUNK_EXCLUDED) return MP_OK;
         MP_ENSURE(st == MP_OK, c->err, st, "%s", refusal.message);
         *out = own;

@@ -212,3 +212,24 @@ TEST(without_regions_no_search_is_made)
         onnx_end(&b);
     }
 }
+
+/* Over tensor-parallel ranks, the logits of a tied embedding cannot be cut under PyTorch's rules. Then the other kinds remain.
+ */
+TEST(a_head_that_cannot_be_cut_is_no_candidate)
+{
+    const char *dims[] = {"layers=2"};
+    mp_workload_options o = options_with("auto");
+    o.dims = (mp_text_list){.n = 1, .items = dims};
+    assert_int_equal(mp_mesh_read("tp=2", &o.mesh, NULL), MP_OK);
+    o.rules = "pytorch";
+    o.device = "a100";
+    o.batch = 64;
+    mp_workload whole = load("gpt2", &o);
+    const mp_request request = {.budget_bytes = budget_of(&whole, 40)};
+    mp_row_chunks_choice choice;
+    mp_error err = {0};
+    if (mp_row_chunks_choose(&whole, &o, &request, &choice, &err) != MP_OK) fail_msg("%s", err.message);
+    assert_null(strstr(choice.setting, "head"));
+    mp_row_chunks_choice_free(&choice);
+    mp_workload_free(&whole);
+}
