@@ -32,6 +32,7 @@ from unittest import mock
 import torch
 import torch.nn.functional as F
 from inductor_on_meta import Compiled, CompiledModule
+from published_rows import comparison, error_table
 from torch import fx, nn
 from torch.utils.checkpoint import CheckpointPolicy
 
@@ -225,15 +226,17 @@ ROWS = (
 
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
+    errors: list[float] = []
     for row in ROWS:
         if names and row.id not in names:
             continue
         needs = row.make()
         found = needs.reserved_bytes if row.is_reserved else needs.tensors_bytes
+        errors.append(found / row.published - 1)
         kind = "reserved" if row.is_reserved else "tensors"
-        sys.stdout.write(f"{row.id:14} published {row.published / GIB:6.2f} GiB, {kind} {found / GIB:6.2f} GiB ")
-        sys.stdout.write(f"({found / row.published - 1:+.1%})\n")
+        sys.stdout.write(f"{row.id}: {kind} {comparison(row.published, found, 'GiB')}\n")
         sys.stdout.flush()
+    sys.stdout.write(error_table({"Inductor's auto chunker": errors}))
 
 
 if __name__ == "__main__":

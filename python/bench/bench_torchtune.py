@@ -39,6 +39,7 @@ from unittest import mock
 
 import torch
 from inductor_on_meta import Compiled, CompiledModule, functions_of_gpu
+from published_rows import comparison, error_table
 from torch import nn
 from torchtune import modules, training
 from torchtune.models import llama3_1, llama3_2
@@ -281,12 +282,14 @@ def tensors_bytes(row: Row) -> float:
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     is_3b = version("torchtune") >= "0.4"
+    errors: list[float] = []
     for row in ROWS:
         if ("3B" in row.id) is is_3b and (not names or row.id in names):
-            tensors = tensors_bytes(row) / GIB
-            sys.stdout.write(f"{row.id:10} published {row.published:6.2f} GiB, tensors {tensors:6.2f} GiB ")
-            sys.stdout.write(f"({tensors / row.published - 1:+.1%})\n")
+            published, found = row.published * GIB, tensors_bytes(row)
+            errors.append(found / published - 1)
+            sys.stdout.write(f"{row.id}: tensors {comparison(published, found, 'GiB')}\n")
             sys.stdout.flush()
+    sys.stdout.write(error_table({"torchtune": errors}))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-UNITS = {"GB": (10**9, 2), "MiB": (1 << 20, 1)}  # bytes, and printed digits after the decimal point
+UNITS = {"GB": (10**9, 2), "GiB": (1 << 30, 2), "MiB": (1 << 20, 1)}  # bytes, and printed digits after the decimal point
 
 
 def rows_of(path: str, *sources: str) -> list[dict[str, str]]:
