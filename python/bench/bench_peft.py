@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import json
 import statistics
 import sys
@@ -34,7 +33,7 @@ import peft.optimizers
 import torch
 import transformers
 from peft_on_meta import without_values
-from published_rows import Cache, comparison, error_table, margin_line, rows_of
+from published_rows import Cache, comparison, error_table, is_fitted, margin_line, rows_of
 from torch import nn
 
 import memplan
@@ -56,10 +55,6 @@ MEAN_TOKENS = 345
 TARGET = 0.05
 READS_VALUES = ("UNILORA",)  # methods whose creation reads values of the adapter
 LARGEST, MEAN = "largest", "mean"
-
-
-def is_fitted(name: str) -> bool:
-    return int(hashlib.sha256(f"peft {name}".encode()).hexdigest(), 16) % 3 == 0
 
 
 def new_model(folder: Path, training: dict[str, Any]) -> nn.Module:
@@ -157,7 +152,7 @@ def main() -> int:
         if isinstance(found, str):
             sys.stdout.write(f"{name}: {found}\n")
             continue
-        part = "fitted" if is_fitted(name) else "unseen"
+        part = "fitted" if is_fitted("peft", name) else "unseen"
         errors[f"{figure}, {part}"].append(found / measured - 1)
         sys.stdout.write(f"{name}: {figure} {comparison(measured, found)}, {part}\n")
         sys.stdout.flush()

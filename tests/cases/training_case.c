@@ -17,6 +17,14 @@
 #define OK(call) \
     if ((call) != MP_OK) fail_msg("%s", err.message)
 
+mp_workload training_workload(const char *path, const mp_workload_options *options)
+{
+    mp_workload w;
+    mp_error err = {0};
+    if (mp_workload_load(path, options, &w, &err) != MP_OK) fail_msg("%s", err.message);
+    return w;
+}
+
 /* Changes made to a model in addition to simplification. */
 typedef struct adaptions {
     bool fused, fixed;

@@ -6,6 +6,10 @@
 #include "executor/data/parameters.h"
 #include "executor/run/execution.h"
 #include "memplan/train.h"
+#include "memplan/workload.h"
+
+/* Loads a model file or a network known by name. Release with mp_workload_free. */
+mp_workload training_workload(const char *path, const mp_workload_options *options);
 
 typedef struct training_case {
     mp_model *model;

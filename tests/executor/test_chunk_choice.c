@@ -6,6 +6,7 @@
 #include "memplan/memplan.h"
 #include "tests/cases/onnx_text.h"
 #include "tests/cases/test.h"
+#include "tests/cases/training_case.h"
 
 /* GPT-2 with a batch of 8. */
 static mp_workload_options options_with(const char *chunks)
@@ -14,14 +15,6 @@ static mp_workload_options options_with(const char *chunks)
     o.batch = 8;
     o.row_chunks = chunks;
     return o;
-}
-
-static mp_workload load(const char *path, const mp_workload_options *o)
-{
-    mp_workload w;
-    mp_error err = {0};
-    if (mp_workload_load(path, o, &w, &err) != MP_OK) fail_msg("%s: %s", o->row_chunks, err.message);
-    return w;
 }
 
 /* Returns a budget in per cent of keep-all's peak. */
@@ -56,7 +49,7 @@ TEST(proofs_hold_for_plans_with_other_numbers)
     static const char *const others[] = {"off", "head=2", "head=8", "head=64", "head=8,mlp=2"};
     for (int percent = 45; percent <= 75; percent += 30) {
         mp_workload_options o = options_with("auto");
-        mp_workload whole = load("gpt2", &o);
+        mp_workload whole = training_workload("gpt2", &o);
         mp_request request = {.budget_bytes = budget_of(&whole, percent), .effort = MP_EFFORT_QUICK};
         MP_CLEARED_BY(mp_row_chunks_choice_free) mp_row_chunks_choice choice = choose(&whole, &request);
         assert_true(choice.other_ticks > 0 && choice.other_ticks < INT64_MAX);
@@ -64,7 +57,7 @@ TEST(proofs_hold_for_plans_with_other_numbers)
             mp_answer answer;
             if (!strcmp(others[k], choice.setting)) continue;
             o.row_chunks = others[k];
-            mp_workload other = load("gpt2", &o);
+            mp_workload other = training_workload("gpt2", &o);
             request.graph = other.graph;
             request.solver = "lagrange";
             assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
@@ -85,7 +78,7 @@ TEST(the_bound_of_a_candidate_needs_no_plans)
 {
     enum { WITHOUT_FLOOR, WITH_FLOOR, WITH_PLANS, N_WAYS };
     const mp_workload_options o = options_with("auto");
-    mp_workload whole = load("gpt2", &o);
+    mp_workload whole = training_workload("gpt2", &o);
     for (int percent = 30; percent <= 60; percent += 15)
         for (int index = 1; index < MP_CHUNK_NUMBERS; index += 2) {
             mp_chunk_choice c[N_WAYS];
@@ -116,13 +109,13 @@ TEST(the_bound_of_a_candidate_needs_no_plans)
 TEST(the_search_takes_the_plans_of_the_trial)
 {
     mp_workload_options o = options_with("auto");
-    mp_workload whole = load("gpt2", &o);
+    mp_workload whole = training_workload("gpt2", &o);
     mp_request request = {.budget_bytes = budget_of(&whole, 70), .wants_bound = true, .progress = count};
     MP_CLEARED_BY(mp_row_chunks_choice_free) mp_row_chunks_choice choice = choose(&whole, &request);
     assert_true(choice.n > 1);
     assert_non_null(choice.trial.plan);
     o.row_chunks = choice.setting;
-    mp_workload w = load("gpt2", &o);
+    mp_workload w = training_workload("gpt2", &o);
     const mp_card_search how = {.options = &o};
     enum { WITH, WITHOUT, LESS_ROOM, N_WAYS };
     mp_card_plan found[N_WAYS];
@@ -158,7 +151,7 @@ TEST(stages_with_other_graphs_take_no_plans_of_the_trial)
     o.rules = "pytorch";
     o.device = "a100";
     assert_int_equal(mp_mesh_read("tp=2", &o.mesh, NULL), MP_OK);
-    mp_workload whole = load("gpt2", &o);
+    mp_workload whole = training_workload("gpt2", &o);
     const mp_request request = {.budget_bytes = budget_of(&whole, 45), .wants_bound = true};
     mp_row_chunks_plan found;
     const mp_card_search how = {.options = &o};
@@ -196,7 +189,7 @@ TEST(without_regions_no_search_is_made)
         const char *path = onnx_save(&b);
         mp_workload_options o = mp_workload_defaults();
         o.row_chunks = "auto";
-        mp_workload whole = load(path, &o);
+        mp_workload whole = training_workload(path, &o);
         int64_t floor_bytes;
         const mp_request request = {.budget_bytes = budget_of(&whole, 100), .own = &counting};
         MP_CLEARED_BY(mp_row_chunks_choice_free) mp_row_chunks_choice choice = choose(&whole, &request);
@@ -224,7 +217,7 @@ TEST(a_head_that_cannot_be_cut_is_no_candidate)
     o.rules = "pytorch";
     o.device = "a100";
     o.batch = 64;
-    mp_workload whole = load("gpt2", &o);
+    mp_workload whole = training_workload("gpt2", &o);
     const mp_request request = {.budget_bytes = budget_of(&whole, 40)};
     mp_row_chunks_choice choice;
     mp_error err = {0};

@@ -20,14 +20,6 @@ static mp_workload_options options_with(const char *chunks)
     return o;
 }
 
-static mp_workload load(const char *path, const mp_workload_options *o)
-{
-    mp_workload w;
-    mp_error err = {0};
-    if (mp_workload_load(path, o, &w, &err) != MP_OK) fail_msg("%s: %s", o->row_chunks, err.message);
-    return w;
-}
-
 static uint64_t next(uint64_t *state, uint64_t below)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -143,7 +135,7 @@ TEST(the_chosen_number_is_nearly_always_the_best)
         onnx_builder b;
         const char *path = save_network(&b, (uint64_t)seed);
         const mp_workload_options o = options_with("auto");
-        mp_workload whole = load(path, &o);
+        mp_workload whole = training_workload(path, &o);
         const mp_step *steps;
         const mp_timeline *keep_all;
         assert_int_equal(mp_problem_keep_all(whole.problem, &steps, &keep_all, NULL), MP_OK);
@@ -197,10 +189,10 @@ TEST(no_fixed_number_is_faster_if_everything_fits)
     o.device = "h100";
     o.rules = "executor";
     o.row_chunks = "auto";
-    mp_workload whole = load("qwen3-1.7b", &o);
+    mp_workload whole = training_workload("qwen3-1.7b", &o);
     if (mp_row_chunks_choose(&whole, &o, &request, &choice, &err) != MP_OK) fail_msg("%s", err.message);
     o.row_chunks = choice.setting;
-    mp_workload chosen = load("qwen3-1.7b", &o);
+    mp_workload chosen = training_workload("qwen3-1.7b", &o);
     const mp_timeline *best, *other;
     const mp_step *steps;
     assert_int_equal(mp_problem_keep_all(chosen.problem, &steps, &best, NULL), MP_OK);
@@ -208,7 +200,7 @@ TEST(no_fixed_number_is_faster_if_everything_fits)
         char setting[16];
         snprintf(setting, sizeof setting, "head=%d", n);
         o.row_chunks = n > 1 ? setting : "off";
-        mp_workload fixed = load("qwen3-1.7b", &o);
+        mp_workload fixed = training_workload("qwen3-1.7b", &o);
         assert_int_equal(mp_problem_keep_all(fixed.problem, &steps, &other, NULL), MP_OK);
         if (other->ticks < best->ticks) fail_msg("head=%d is faster than %s", n, choice.setting);
         mp_workload_free(&fixed);
@@ -223,7 +215,8 @@ TEST(without_a_plan_whole_regions_are_searched)
 {
     const mp_workload_options o = options_with("off");
     for (int k = 0; k < 2; k++) {
-        mp_workload w = load("tests/gradients/gpt.onnx", &o), whole = load("tests/gradients/mlp.onnx", &o);
+        mp_workload w = training_workload("tests/gradients/gpt.onnx", &o),
+                    whole = training_workload("tests/gradients/mlp.onnx", &o);
         const mp_card_search how = {.options = &o, .with_offsets = true};
         mp_row_chunks_choice choice = {.n = k ? 1 : 2, .setting = "head=2", .other_ticks = INT64_MAX};
         mp_card_plan found;
@@ -438,7 +431,7 @@ TEST(in_pytorch_a_chunk_needs_no_logits_in_backward_and_no_third_gradient)
     mp_workload_options o = mp_workload_defaults();
     o.rules = "pytorch";
     o.row_chunks = "head=3";
-    mp_workload w = load("tests/gradients/gpt.onnx", &o);
+    mp_workload w = training_workload("tests/gradients/gpt.onnx", &o);
     int n_parts = 0, n_sums = 0, logits = -1;
     for (size_t k = 0; k < w.graph->n_nodes; k++) {
         const mp_node *node = &w.graph->nodes[k];

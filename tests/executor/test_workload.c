@@ -6,6 +6,7 @@
 #include "executor/workload/options_json.h"
 #include "memplan/memplan.h"
 #include "tests/cases/test.h"
+#include "tests/cases/training_case.h"
 
 #define GPT "tests/gradients/gpt.onnx"
 
@@ -46,10 +47,7 @@ static mp_workload_options options_of(const setting *s)
 static mp_workload load(const setting *s)
 {
     const mp_workload_options o = options_of(s);
-    mp_workload w;
-    mp_error err = {0};
-    if (mp_workload_load(s->path, &o, &w, &err) != MP_OK) fail_msg("%s %s: %s", s->path, s->mesh, err.message);
-    return w;
+    return training_workload(s->path, &o);
 }
 
 static mp_model *model_of(const setting *s, mp_error *err)

@@ -12,6 +12,7 @@
 #include "planner/offload/copies.h"
 #include "planner/parallel/loads.h"
 #include "tests/cases/test.h"
+#include "tests/cases/training_case.h"
 #include "tests/oracles/auto_tally.h"
 #include "tests/oracles/hand_graph.h"
 #include "tests/oracles/random_graph.h"
@@ -165,24 +166,32 @@ TEST(an_exchange_starts_behind_another_one_on_its_link)
     mp_graph_free(graph);
 }
 
+/* Begins the graph of a rank: forward and loss take a tick each. Returns the index of a channel for exchanges, and of the
+ * gradient with which backward begins. */
+static mp_graph *hand_rank(int *channel, int *gradient)
+{
+    mp_graph *graph;
+    assert_int_equal(mp_graph_new("rank", &graph, NULL), MP_OK);
+    assert_int_equal(mp_graph_channel(graph, "exchanges", channel, NULL), MP_OK);
+    const int input = hand_storage(graph, MP_KIND_INPUT, 1), output = hand_storage(graph, MP_KIND_ACTIVATION, 1);
+    *gradient = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
+    hand_node(graph, MP_PHASE_FORWARD, 1, &input, 1, output);
+    hand_node(graph, MP_PHASE_LOSS, 1, &output, 1, *gradient);
+    return graph;
+}
+
 /* 60 gradients are exchanged one after the other. A chain of 40 nodes needs the exchanged gradient. After 30 of them a node
  * follows that needs only the gradient itself, so it can hide the exchange. If every node of the chain cost an attempt, the
  * attempts would end after half of the exchanges. */
 TEST(every_wait_of_a_large_plan_is_filled)
 {
     enum { LAYERS = 60, CHAIN = 40, STEPS = 2 + LAYERS * (CHAIN + 2) };
-    mp_graph *graph;
     mp_plan *plan;
     mp_step *steps = mp_alloc(STEPS, sizeof *steps);
-    int channel;
+    int channel, gradient;
     int64_t ticks;
     bool is_faster;
-    assert_int_equal(mp_graph_new("rank", &graph, NULL), MP_OK);
-    assert_int_equal(mp_graph_channel(graph, "exchanges", &channel, NULL), MP_OK);
-    const int input = hand_storage(graph, MP_KIND_INPUT, 1), output = hand_storage(graph, MP_KIND_ACTIVATION, 1);
-    int gradient = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
-    hand_node(graph, MP_PHASE_FORWARD, 1, &input, 1, output);
-    hand_node(graph, MP_PHASE_LOSS, 1, &output, 1, gradient);
+    mp_graph *graph = hand_rank(&channel, &gradient);
     for (int l = 0; l < LAYERS; l++) {
         int last = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
         hand_node(graph, MP_PHASE_BACKWARD, 10, &gradient, 1, last)->channel = channel;
@@ -243,14 +252,8 @@ static int64_t issued_ticks(mp_graph *graph)
 TEST(gradients_of_weights_run_during_the_next_exchange)
 {
     enum { LAYERS = 120 };
-    mp_graph *graph;
-    int channel;
-    assert_int_equal(mp_graph_new("rank", &graph, NULL), MP_OK);
-    assert_int_equal(mp_graph_channel(graph, "exchanges", &channel, NULL), MP_OK);
-    const int input = hand_storage(graph, MP_KIND_INPUT, 1), output = hand_storage(graph, MP_KIND_ACTIVATION, 1);
-    int gradient = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
-    hand_node(graph, MP_PHASE_FORWARD, 1, &input, 1, output);
-    hand_node(graph, MP_PHASE_LOSS, 1, &output, 1, gradient);
+    int channel, gradient;
+    mp_graph *graph = hand_rank(&channel, &gradient);
     for (int l = 0; l < LAYERS; l++) {
         const int of_input = hand_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
         hand_node(graph, MP_PHASE_BACKWARD, 10, &gradient, 1, hand_storage(graph, MP_KIND_GRADIENT, 1));
@@ -294,16 +297,13 @@ TEST(updates_run_during_exchanges_and_after_all_readers)
 static mp_workload load(const char *mesh, const char *rules, bool leaves_sums)
 {
     mp_workload_options o = mp_workload_defaults();
-    mp_workload w;
-    mp_error err = {0};
     o.batch = 4;
     o.dtype = "bf16";
     o.device = "h100";
     o.rules = rules;
     o.leaves_sums = leaves_sums;
     assert_int_equal(mp_mesh_read(mesh, &o.mesh, NULL), MP_OK);
-    if (mp_workload_load("gpt2", &o, &w, &err) != MP_OK) fail_msg("%s: %s", mesh, err.message);
-    return w;
+    return training_workload("gpt2", &o);
 }
 
 /* Numbers of exchanges: of gradients on the network and on compute, and of forward. */
